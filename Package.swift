@@ -77,6 +77,14 @@ let moving: [Target] = [
         resources: [.embedInCode("Resources")]),
     // The hub's ledger in PostgreSQL.
     .target(name: "HubPostgres", dependencies: ["Hub", "Model", "CPostgres"]),
+    // The hub's blobs in S3.
+    .target(
+        name: "HubS3",
+        dependencies: [
+            "Hub", "HubProtocol", "ChunkStore", "Model",
+            .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            .product(name: "Logging", package: "swift-log"),
+        ]),
     .target(
         name: "Sync",
         dependencies: [
@@ -113,8 +121,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubPostgres", "HubProtocol",
-            "Coordination", "Model", "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubPostgres", "HubS3",
+            "HubProtocol", "Coordination", "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -166,8 +174,8 @@ let tests: [Target] = [
     .testTarget(
         name: "HubTests",
         dependencies: [
-            "Hub", "HubPages", "HubPostgres", "HubProtocol", "Reconcile", "ChunkStore", "Model",
-            "SystemCalls", "CLinux", "Support",
+            "Hub", "HubPages", "HubPostgres", "HubS3", "HubProtocol", "Reconcile", "ChunkStore",
+            "Model", "SystemCalls", "CLinux", "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),

@@ -240,11 +240,13 @@ struct PostgresTests {
             try server.run(
                 """
                 ALTER TABLE concord.tokens DROP COLUMN expires;
-                UPDATE concord.ledger SET version = version - 1
+                DROP TABLE concord.packs, concord.staged;
+                UPDATE concord.ledger SET version = version - 2
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }
             #expect(rows == [LedgerRow([.null])])
+            #expect(try await migrated.read { try PackTable($0).all() }.isEmpty)
             try migrated.close()
             try server.run("UPDATE concord.ledger SET version = version + 1", in: name)
             let newer = try await error { try open(server.url(name), mayCreate: false) }

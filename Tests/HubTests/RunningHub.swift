@@ -2,6 +2,7 @@ import Foundation
 import HubPages
 import HubPostgres
 import HubProtocol
+import HubS3
 import Logging
 import Model
 import Support
@@ -25,16 +26,21 @@ final class RunningHub: Sendable {
     /// - Parameters:
     ///   - database: The URL of the PostgreSQL database with the ledger. If it is nil, the
     ///     environment variable CONCORD_TEST_LEDGER decides: `postgres`, or else SQLite.
+    ///   - bucket: The place of the blobs in S3. If it is nil, the environment variable
+    ///     CONCORD_TEST_BLOBS decides: `s3`, or else the directory.
     ///   - blobs: Blobs that the hub shares with other hubs of the database.
     init(
         in scratch: TemporaryDirectory? = nil, data: String? = nil, database: String? = nil,
-        blobs: (any BlobStore)? = nil, rebuilds: Bool = false, limits: CallerLimits = CallerLimits()
+        bucket: String? = nil, blobs: (any BlobStore)? = nil, rebuilds: Bool = false,
+        limits: CallerLimits = CallerLimits()
     ) async throws {
         self.scratch = try scratch ?? TemporaryDirectory("hub")
         let data = data ?? self.scratch.path + "/data"
         let database = try database ?? PostgresServer.chosenDatabase(for: data)
+        let bucket = try bucket ?? (blobs == nil ? S3Server.chosenPlace(for: data) : nil)
         directory = DataDirectory(
-            data, ledger: try database.map { PostgresSource(try PostgresAddress($0)) })
+            data, ledger: try database.map { PostgresSource(try PostgresAddress($0)) },
+            blobs: try bucket.map { S3Source(try S3Address($0)) })
         let offset = Offset()
         self.offset = offset
         let clock: @Sendable () -> Int64 = {

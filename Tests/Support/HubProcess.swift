@@ -18,12 +18,16 @@ package final class HubProcess {
     ///   - data: The data directory, if it matters.
     ///   - database: The URL of the PostgreSQL database with the ledger. If it is nil, the
     ///     environment variable CONCORD_TEST_LEDGER decides: `postgres`, or else SQLite.
+    ///     CONCORD_TEST_BLOBS=s3 puts the blobs into S3 instead of the directory.
     package init(data: String? = nil, database: String? = nil, arguments: [String] = []) throws {
         self.arguments = arguments
         home = try TemporaryDirectory("hub")
         self.data = data ?? "\(home.path)/data"
         let url = try database ?? PostgresServer.chosenDatabase(for: self.data)
-        place = ["--data", self.data] + (url.map { ["--ledger", $0] } ?? [])
+        let bucket = try S3Server.chosenPlace(for: self.data)
+        place =
+            ["--data", self.data] + (url.map { ["--ledger", $0] } ?? [])
+            + (bucket.map { ["--blobs", $0] } ?? [])
         try run("user", "add", "ann")
         try start()
     }

@@ -24,6 +24,12 @@ extension Administration {
                     + "copy the database with pg_dump and the directory \(directory.path); after "
                     + "putting both back, say concord hub restored.")
         }
+        if let blobs = directory.blobSource {
+            throw VolumeError(
+                .invalid,
+                "Blobs in \(blobs.name) cannot be backed up by this command: let the bucket keep "
+                    + "versions or copy it, and copy the ledger while the hub is stopped.")
+        }
         let copy = DataDirectory(target)
         _ = try copy.make()
         let files = FileManager.default

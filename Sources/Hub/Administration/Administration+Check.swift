@@ -31,7 +31,7 @@ extension Administration {
         }
         report.faults += try await checkAccounts()
         try await checkChunks(&report, progress)
-        report.quarantined = try await directory.openBlobs().quarantinedPacks().count
+        report.quarantined = try await openBlobs().quarantinedPacks().count
         return report
     }
 
@@ -60,7 +60,7 @@ extension Administration {
     private func checkChunks(
         _ report: inout CheckReport, _ progress: (_ chunks: Int) -> Void
     ) async throws {
-        let blobs = try directory.openBlobs()
+        let blobs = try openBlobs()
         var after = (volume: Identifier.root, id: [UInt8]())
         while true {
             let from = after
@@ -77,12 +77,14 @@ extension Administration {
         }
     }
 
-    private func fault(of chunk: ChunkRow, in blobs: DirectoryBlobs) async throws -> String? {
+    private func fault(of chunk: ChunkRow, in blobs: any BlobStore) async throws -> String? {
         var chunk = chunk
         while true {
             do throws(VolumeError) {
                 _ = try await blobs.read(chunk.plain, at: chunk.place)
             } catch {
+                // It says nothing about the chunk that a server cannot be used.
+                guard error.code != .offline else { throw error }
                 let old = chunk
                 guard let now = try await ledger.read({ try $0.chunk(old.id, in: old.volume) })
                 else { return nil }

@@ -23,6 +23,10 @@ package struct Administration: Sendable {
 
     package func close() throws { try ledger.close() }
 
+    func openBlobs() throws(VolumeError) -> any BlobStore {
+        try directory.openBlobs(ledger, Logger(label: "hub"))
+    }
+
     // MARK: Accounts
 
     package func accounts() async throws -> [Account] {
@@ -140,7 +144,8 @@ package struct Administration: Sendable {
     private func collect(_ grace: Int64, holding lock: DataLock) async throws -> String {
         let hub = try await Hub(
             directory: directory, lock: lock, ledger: ledger,
-            blobs: try directory.openBlobs(), log: Logger(label: "hub"), clock: clock)
+            blobs: try openBlobs(), isAlone: directory.blobSource == nil,
+            log: Logger(label: "hub"), clock: clock)
         return "\(try await hub.collect(grace: grace))"
     }
 

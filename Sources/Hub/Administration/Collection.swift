@@ -40,24 +40,22 @@ extension Hub {
         }
         metrics.collected.add(report.removed)
         if try await ledger.read({ try $0.fact(Fact.backupUntil) ?? 0 }) < time {
-            report.freedBytes = try await removePacks()
+            report.freedBytes = try await removePacks(begunBefore: time - grace)
         }
         return report
     }
 
     /// Removes packs without chunks, and compacts packs that are more than half empty.
-    private func removePacks() async throws -> UInt64 {
+    private func removePacks(begunBefore time: Int64) async throws -> UInt64 {
         let blobs = self.blobs
         // From here on the listed packs do not grow, and the ledger knows all chunks in them. A
         // pack that an upload begins later is not in the list.
-        let sizes = try await gate.alone {
-            try await blobs.endPack()
-            return try await blobs.packs()
-        }
-        var freed: UInt64 = 0
+        let sizes = try await gate.alone { try await blobs.collectablePacks() }
         let (use, foreign) = try await ledger.read { transaction in
             (try transaction.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
         }
+        var freed = try await blobs.removeGarbage(
+            after: UInt32(clamping: foreign), begunBefore: time)
         var isMarked = false
         for (pack, size) in sizes.sorted(by: { $0.key < $1.key }) {
             let (bytes, chunks) = use[pack] ?? (0, 0)
@@ -87,7 +85,8 @@ extension Hub {
         let rows = try await ledger.read { try $0.chunks(inPack: pack) }
         let places = rows.map { PlacedChunk(plain: $0.plain, place: $0.place) }
         let moved = try await blobs.move(places, from: pack)
-        return try await ledger.write { transaction in
+        return try await ledger.write { [blobs] transaction in
+            try blobs.confirm(Array(moved.values), transaction)
             var isEmpty = true
             for row in rows {
                 if let place = moved[row.place.offset] {

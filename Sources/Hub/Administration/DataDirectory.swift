@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Logging
 import Model
 import Synchronization
 import SystemCalls
@@ -16,20 +17,28 @@ package protocol LedgerSource: Sendable {
     func open(mayCreate: Bool) throws(VolumeError) -> any Ledger
 }
 
-/// The directory of a hub's data: `ledger.sqlite` unless the ledger is in another database,
-/// `blobs/`, `heads`, `fingerprint` and `lock`.
+/// The directory of a hub's data: `ledger.sqlite` and `blobs/` unless they are elsewhere, `heads`,
+/// `fingerprint` and `lock`.
 package struct DataDirectory: Sendable {
     package let path: String
     /// Where the ledger is; nil if it is `ledger.sqlite`.
     package let source: (any LedgerSource)?
+    /// Where the blobs are; nil if they are in `blobs/`.
+    package let blobSource: (any BlobSource)?
 
-    package init(_ path: String, ledger source: (any LedgerSource)? = nil) {
+    package init(
+        _ path: String, ledger source: (any LedgerSource)? = nil,
+        blobs blobSource: (any BlobSource)? = nil
+    ) {
         self.path = path
         self.source = source
+        self.blobSource = blobSource
     }
 
     var ledgerPath: String { path + "/ledger.sqlite" }
     var blobsPath: String { path + "/blobs" }
+    /// Where the blobs are, for messages.
+    var blobsName: String { blobSource?.name ?? blobsPath }
     var headsPath: String { path + "/heads" }
     var certificatePath: String { path + "/fingerprint" }
 
@@ -166,8 +175,11 @@ package struct DataDirectory: Sendable {
         return try source.open(mayCreate: mayCreate)
     }
 
-    package func openBlobs() throws(VolumeError) -> DirectoryBlobs {
-        try DirectoryBlobs(directory: blobsPath)
+    package func openBlobs(_ ledger: any Ledger, _ log: Logger) throws(VolumeError)
+        -> any BlobStore
+    {
+        if let blobSource { return try blobSource.open(ledger, log) }
+        return try DirectoryBlobs(directory: blobsPath)
     }
 }
 

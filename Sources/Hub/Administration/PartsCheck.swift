@@ -40,13 +40,19 @@ struct PartsCheck {
     /// - Returns: Whether the ledger is older than the blobs.
     /// - Throws: `.damaged` with a sentence that says what to put back.
     func join() async throws -> Bool {
-        let state = try await ledger.read { try State($0) }
-        let mark = try await blobs.mark()
+        let (state, mark) = try await marks()
+        if directory.blobSource != nil, let mark, state.mark == nil, !rebuilds {
+            throw VolumeError(
+                .damaged,
+                "\(directory.blobsName) has the blobs of a hub (\(mark.store)), and the ledger is "
+                    + "new. Choose another prefix, or the ledger that belongs to them. To begin a "
+                    + "new hub there, whose ledger knows none of them: concord hub --rebuild.")
+        }
         for pack in try await blobs.quarantinedPacks().keys where state.ends[pack] != nil {
             guard try await blobs.packs()[pack] == nil else { continue }
             try await blobs.restore(pack: pack)
         }
-        let packs = try await blobs.packs()
+        let packs = try await blobs.listPacks()
         let lacking = state.ends.filter { (packs[$0.key] ?? 0) < $0.value }.map(\.key)
         if !lacking.isEmpty, packs.isEmpty || !isOwn(mark, state) {
             guard rebuilds else { throw refusal(lacking) }
@@ -74,6 +80,19 @@ struct PartsCheck {
         return isOlder
     }
 
+    /// Reads both marks, and both again if another hub, which starts, has changed them meanwhile.
+    private func marks() async throws -> (State, StoreStamp?) {
+        for attempt in 1... {
+            let before = try await ledger.read { try State($0, withEnds: false) }
+            let mark = try await blobs.mark()
+            let state = try await ledger.read { try State($0) }
+            if state.mark == before.mark && state.isJoining == before.isJoining || attempt == 20 {
+                return (state, mark)
+            }
+        }
+        fatalError("the loop does not end")
+    }
+
     /// Whether this ledger was the last one that used the blobs.
     private func isOwn(_ mark: StoreStamp?, _ state: State) -> Bool {
         guard let own = state.mark else { return mark == nil }
@@ -84,7 +103,7 @@ struct PartsCheck {
     private func refusal(_ lacking: [UInt32]) -> VolumeError {
         VolumeError(
             .damaged,
-            "\(directory.blobsPath) lacks \(lacking.count) packs that the ledger names. Put them "
+            "\(directory.blobsName) lacks \(lacking.count) packs that the ledger names. Put them "
                 + "back; is its disk mounted? Nothing was changed. To go on without them, so that "
                 + "devices send again what they have: concord hub --rebuild.")
     }

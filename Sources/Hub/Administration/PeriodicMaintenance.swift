@@ -29,11 +29,12 @@ struct PeriodicMaintenance: Service {
             if second % PeriodicMaintenance.beatSeconds == 0 { hub.feeds.beat() }
             do {
                 let now = try await hub.ledger.externalChangeCount()
-                hub.outage.end(hub.log)
                 if now != changes {
                     changes = now
                     try await handleExternalChanges()
                 }
+                try await hub.blobs.maintain()
+                hub.outage.end(hub.log)
                 if second % PeriodicMaintenance.collectionSeconds == 0 {
                     let report = try await hub.collect(grace: PeriodicMaintenance.grace)
                     hub.log.info("collected: \(report)")

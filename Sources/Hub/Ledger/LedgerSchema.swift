@@ -192,6 +192,23 @@ package enum LedgerSchema {
         INSERT INTO members (volume, account, role, since)
         SELECT id, account, 'owner', created FROM volumes
         """,
+        """
+        -- The packs of a blob store that is not a directory. `state` is a PackState.
+        CREATE TABLE packs (
+            pack BIGINT PRIMARY KEY,
+            bytes BIGINT NOT NULL,
+            state BIGINT NOT NULL,
+            since BIGINT NOT NULL
+        );
+
+        -- The records of packs that have no object yet.
+        CREATE TABLE staged (
+            pack BIGINT NOT NULL,
+            place BIGINT NOT NULL,
+            record BYTEA NOT NULL,
+            PRIMARY KEY (pack, place)
+        )
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

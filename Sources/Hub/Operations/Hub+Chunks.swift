@@ -206,10 +206,11 @@ struct Upload {
         await hub.gate.enter()
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))
-            try await hub.turns.take(caller.account) { [caller] in
+            try await hub.turns.take(caller.account) { [caller, blobs = hub.blobs] in
                 try await hub.ledger.write(.volume(volume)) { transaction in
                     // The account may have lost the right while the body arrived.
                     _ = try transaction.membership.volume(volume, of: caller, for: .chunks)
+                    try blobs.confirm(places, transaction)
                     for ((id, chunk), place) in zip(new, places) {
                         try transaction.putChunk(
                             id, plain: chunk.plain, at: place, in: volume, time: time)

@@ -32,7 +32,7 @@ package final class Hub: Sendable {
     private let lock: DataLock
     let witness: HeadRecord
     let parts: PartsCheck
-    let outage = DatabaseOutage()
+    let outage = Outage()
     let headsChanged = Atomic<Bool>(true)
     /// The bytes of chunks that are being written to the disk, by account.
     let incomingBytes = Mutex<[Identifier: UInt64]>([:])
@@ -52,13 +52,14 @@ package final class Hub: Sendable {
         let isNew = try directory.make()
         let lock = try directory.lock()
         let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
-        let blobs = try directory.openBlobs()
+        let blobs = try directory.openBlobs(ledger, log)
         if isNew {
             log.notice("created a new hub", metadata: ["data": "\(directory.path)"])
         }
         try await self.init(
-            directory: directory, lock: lock, ledger: ledger, blobs: blobs, rebuilds: rebuilds,
-            limits: limits, log: log, clock: clock)
+            directory: directory, lock: lock, ledger: ledger, blobs: blobs,
+            isAlone: directory.blobSource == nil, rebuilds: rebuilds, limits: limits, log: log,
+            clock: clock)
     }
 
     /// - Parameter isAlone: Whether no other hub may use the ledger, because it would have other
@@ -99,6 +100,7 @@ package final class Hub: Sendable {
         do { try await parts.advance() } catch {
             log.error("the parts of the hub could not be marked: \(error)")
         }
+        await blobs.close()
         try ledger.close()
         lock.release()
     }

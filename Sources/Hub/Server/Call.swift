@@ -114,8 +114,9 @@ struct Call {
     // MARK: The hub itself
 
     private func health() async throws -> Response {
-        // The hub is healthy only if its ledger answers.
+        // The hub is healthy only if its ledger answers and its blobs can be used.
         _ = try await hub.ledger.read { try $0.fact("health") }
+        try await hub.blobs.maintain()
         return Call.json(["status": "ok"])
     }
 

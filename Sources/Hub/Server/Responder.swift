@@ -99,7 +99,8 @@ extension Failure {
         case let error as VolumeError where error.code == .offline:
             hub.outage.begin(error, hub.log)
             self.init(
-                .busy, "The hub cannot reach its database. Nothing is lost: try again later.")
+                .busy,
+                "The hub cannot reach its database or its blobs. Nothing is lost: try again later.")
         case let error as VolumeError where error.code == .busy:
             self.init(.busy, "The hub is busy: try again.")
         default:

@@ -4,10 +4,11 @@ import Dispatch
 import Glibc
 import Hub
 import HubPostgres
+import HubS3
 import Model
 import Synchronization
 
-/// The options `--data` and `--ledger`, which every hub command takes.
+/// The options `--data`, `--ledger` and `--blobs`, which every hub command takes.
 struct HubData: ParsableArguments {
     @Option(help: "The hub's directory.", completion: .directory)
     var data: String
@@ -23,10 +24,23 @@ struct HubData: ParsableArguments {
             valueName: "url"))
     var ledger: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The S3 bucket with the hub's blobs. Default: the directory.",
+            discussion: """
+                s3://BUCKET/PREFIX, with ?endpoint=URL unless it is AWS's, and &region=NAME. The \
+                keys are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from a file \
+                with the mode 0600 that &credentials=FILE names. Give the same bucket to all \
+                commands.
+                """,
+            valueName: "url"))
+    var blobs: String?
+
     func directory() throws -> DataDirectory {
         let path = RawArgument.path(data).absolute.description
-        guard let ledger else { return DataDirectory(path) }
-        return DataDirectory(path, ledger: PostgresSource(try PostgresAddress(ledger)))
+        let database = try ledger.map { PostgresSource(try PostgresAddress($0)) }
+        let bucket = try blobs.map { S3Source(try S3Address($0)) }
+        return DataDirectory(path, ledger: database, blobs: bucket)
     }
 
     /// Opens the hub's directory, calls `body`, and closes the directory.
