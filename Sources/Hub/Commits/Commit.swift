@@ -376,7 +376,10 @@ extension Hub {
                 .commit)
         }
         let hasContents = request.operations.contains { $0.content != nil }
-        let key = hasContents ? try await self.volume(volume, for: caller).chunkKey : []
+        let key =
+            hasContents
+            ? try await self.volume(volume, for: caller, to: keepsContents ? .commit : .pageForm)
+                .chunkKey : []
         // A manifest may be long, so this is done before the transaction, for which others wait.
         let objections = await perAccountLock.alone(caller.account) {
             request.operations.reduce(into: [:]) { objections, entry in

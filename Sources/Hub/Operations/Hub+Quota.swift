@@ -7,9 +7,9 @@ struct UploadReservation: Sendable {
     let bytes: UInt64
 }
 
-extension Hub {
-    private static let smallBytes: UInt64 = 256 << 10
+private let smallBytes: UInt64 = 256 << 10
 
+extension Hub {
     /// Reserves space for uploaded chunks. Chunks that no version names yet are kept for a while,
     /// so together with all stored bytes they may exceed the quota by one upload. Small uploads may
     /// exceed it by a second one, so that a document that is too large does not block small ones.
@@ -21,7 +21,7 @@ extension Hub {
             return incomingBytes[id] ?? 0
         }
         let room = UploadReservation(account: id, bytes: bytes)
-        let beyond = UInt64(HubLimits.uploadBytes) * (bytes <= Hub.smallBytes ? 2 : 1)
+        let beyond = UInt64(HubLimits.uploadBytes) * (bytes <= smallBytes ? 2 : 1)
         do {
             let isThere = try await ledger.read { transaction in
                 guard let account = try transaction.account(id), let quota = account.quota else {

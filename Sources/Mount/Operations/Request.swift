@@ -62,7 +62,7 @@ struct Request: @unchecked Sendable {
     /// Answers with EROFS if the caller may change nothing here, and returns whether it did. A file
     /// that was open for writing before stays so; what is written to it is kept on this device.
     func isRefusedAsReadOnly() -> Bool {
-        guard driver.volume.isReadOnly, !driver.applierGuard.isApplier(caller.process) else {
+        guard driver.volume.readOnly.isSet, !driver.applierGuard.isApplier(caller.process) else {
             return false
         }
         refuse(.readOnly)

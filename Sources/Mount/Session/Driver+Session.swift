@@ -62,7 +62,7 @@ extension Driver {
             uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
             unique: header.unique, group: cl_thread_request().group)
         do throws(Errno) {
-            if volume.isReadOnly, !applierGuard.isApplier(caller.process) { throw .readOnly }
+            if volume.readOnly.isSet, !applierGuard.isApplier(caller.process) { throw .readOnly }
             let made = try temporary(
                 header.nodeid, body.loadUnaligned(as: cf_create_in.self), caller)
             if !send(header.unique, made.reply) { made.preImages() }

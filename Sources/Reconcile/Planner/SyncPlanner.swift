@@ -132,7 +132,7 @@ package struct SyncPlanner: Sendable {
     }
 
     /// Puts the operations of a draft into the outbox.
-    private func put<T: DeviceTable>(_ draft: Draft, _ session: inout Session, _ table: inout T)
+    func put<T: DeviceTable>(_ draft: Draft, _ session: inout Session, _ table: inout T)
         throws(T.Failure) -> [Operation]
     {
         var mirror = try rebased(try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
@@ -212,22 +212,6 @@ package struct SyncPlanner: Sendable {
         // Nobody has settled it. If it comes back, it is a conflict version again.
         mirror.base?.image.conflicts.removeAll { $0 == revision }
         try table.setMirror(id, mirror)
-    }
-
-    /// Sends a move of the item to a temporary name that no other item has.
-    ///
-    /// - Returns: An empty list when this is not possible now.
-    package func stepAside<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
-        -> [Operation]
-    {
-        var session = try table.session()
-        let draft = try self.draft(id, in: &table)
-        guard !session.isBehind, !session.isFresh, draft.waitsFor == nil, !draft.isWaiting,
-            try table.mirror(id)?.state != .underway, let placement = draft.placement,
-            try obstacles(to: placement, of: id, &table).between.isEmpty,
-            let aside = try aside(draft, &table)
-        else { return [] }
-        return try put(aside, &session, &table)
     }
 
     /// Must be recorded before operations up to that number are sent. If the hub confirms a higher

@@ -145,7 +145,8 @@ extension SyncEngine {
             let session = try session()
             let answer = try client.changes(
                 account.volume, after: place.after, limit: HubLimits.changes,
-                epoch: session.volumeEpoch, withTrash: true)
+                epoch: session.volumeEpoch, withTrash: true
+            ).page
             let accepted = try refusedStates.accepted(answer, in: place, volume.journal)
             // The device's position stays, and nothing is said about its operations.
             let page = Page(

@@ -90,23 +90,6 @@ package final class SyncEngine: @unchecked Sendable {
     let upThrottle: Throttle
     package let hub: HubContents
 
-    /// A refused change. The same change is sent again after a pause; another change of the item at
-    /// once.
-    struct Refusal {
-        /// Nil until the item is examined again.
-        var draft: SyncPlanner.Draft?
-        /// Monotonic nanoseconds.
-        var until: Int64
-        var times: Int
-    }
-
-    struct Unreadable {
-        /// Monotonic nanoseconds.
-        var until: Int64
-        var times: Int
-        var path: String
-    }
-
     struct Held {
         var since: Int64
         var until: Int64
@@ -431,4 +414,22 @@ package struct SyncSettings: Sendable {
     package var brakeLeast = 50
 
     package init() {}
+}
+
+/// A refused change. The same change is sent again after a pause; another change of the item at
+/// once.
+struct Refusal {
+    /// Nil until the item is examined again.
+    var draft: SyncPlanner.Draft?
+    /// Monotonic nanoseconds.
+    var until: Int64
+    var times: Int
+}
+
+/// A version whose contents could not be read when it was to be sent.
+struct Unreadable {
+    /// Monotonic nanoseconds.
+    var until: Int64
+    var times: Int
+    var path: String
 }

@@ -96,7 +96,7 @@ package final class Membership: @unchecked Sendable {
         }
         current.withLock { $0 = (account, engine) }
         // The mount must be read-only before the engine's thread has begun.
-        volume.setReadOnly(!engine.report.standing.maySend)
+        volume.readOnly.set(!engine.report.standing.maySend)
         volume.setRemote(engine.hub)
         volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
         volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
@@ -144,7 +144,7 @@ package final class Membership: @unchecked Sendable {
             }
             halt()
             try volume.perform { t in try body(t) }
-            guard let account else { return volume.setReadOnly(false) }
+            guard let account else { return volume.readOnly.set(false) }
             try start(account)
         }
     }

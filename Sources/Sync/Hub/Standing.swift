@@ -49,7 +49,7 @@ struct StandingKeeper: Sendable {
     /// people save.
     func apply() throws(VolumeError) {
         let standing = state.withLock { $0.standing }
-        volume.setReadOnly(!standing.maySend)
+        volume.readOnly.set(!standing.maySend)
         try volume.record(as: standing.members > 1 ? account.user : nil)
     }
 

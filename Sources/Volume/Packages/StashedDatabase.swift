@@ -26,10 +26,27 @@ struct StashedDatabase {
         snapshot.size = pages.size
         let database = LoggedDatabase(cut.source, pages, log: log)
         let logged = try CutPriorContent(
-            cut.prior, file, snapshot, .database(database), over: cut, mayGoOn: contents.closing.check)
+            cut.prior, file, snapshot, .database(database), over: cut,
+            mayGoOn: contents.closing.check)
         guard logged.cut.digest != cut.cut.digest else { return nil }
         let current = try contents.writer.version(item.current, of: item)
         if current?.content != cut.cut.digest { cut.becomeBase() }
         return logged
+    }
+}
+
+extension Stash {
+    /// A program that was killed may have left a log beside its database. The next program that
+    /// opens the database applies the log and removes it, so a copy is kept with the old contents.
+    /// Returns false if that would take long and `mayBlock` is false.
+    func keepLog(
+        of file: Int32, _ snapshot: FileSnapshot, with name: String, mayBlock: Bool
+    ) -> Bool {
+        guard DatabaseLog.maybeDatabase(snapshot), let log = DatabaseLog.openLog(of: file) else {
+            return true
+        }
+        guard mayBlock else { return false }
+        copyLog(log.raw, of: name)
+        return true
     }
 }

@@ -30,25 +30,6 @@ package struct UnsafeDocument: Hashable, Sendable {
 
 // How safely documents are stored: on this disk, at the hub, on other devices.
 extension Volume {
-    /// Whether this device's account may only read the volume. The mount refuses changes then;
-    /// verbs that change documents must ask for it.
-    package var isReadOnly: Bool { readOnly.load(ordering: .relaxed) }
-
-    package func setReadOnly(_ isReadOnly: Bool) {
-        readOnly.store(isReadOnly, ordering: .relaxed)
-    }
-
-    /// - Throws: `.denied` if the volume may only be read.
-    package func refuseReader() throws(VolumeError) {
-        guard isReadOnly else { return }
-        throw VolumeError(
-            .denied,
-            "You may only read this volume, so nothing was changed. The volume's owner can make "
-                + "you an editor (fsctl members role).")
-    }
-}
-
-extension Volume {
     /// Sets the function that tells how many devices have a version. It is called under locks and
     /// must never block.
     package func setHolders(_ body: (@Sendable (Identifier) -> Int?)?) {

@@ -225,7 +225,9 @@ extension Volume {
         let isSmall = snapshot.size <= (appends ? PreImageLog.blockSize : settings.copiedSizeMax)
         let name = stash.newName(
             isSmall || whole ? .copied : .preImages, snapshot, spot: nil, actor: actor)
-        guard keepLog(of: file, snapshot, with: name, mayBlock: mayBlock) else { return false }
+        guard stash.keepLog(of: file, snapshot, with: name, mayBlock: mayBlock) else {
+            return false
+        }
         if isSmall || whole && mayBlock {
             guard try copy(file, snapshot, into: name, mayBlock: mayBlock) else { return false }
         } else if stash.cloneIfPossible(file, snapshot, into: name) {
@@ -253,20 +255,6 @@ extension Volume {
         } else {
             writing.addUnsynced(name)
         }
-        return true
-    }
-
-    /// A program that was killed may have left a log beside its database. The next program that
-    /// opens the database applies the log and removes it, so a copy is kept with the old contents.
-    /// Returns false if that would take long and `mayBlock` is false.
-    private func keepLog(
-        of file: Int32, _ snapshot: FileSnapshot, with name: String, mayBlock: Bool
-    ) -> Bool {
-        guard DatabaseLog.maybeDatabase(snapshot), let log = DatabaseLog.openLog(of: file) else {
-            return true
-        }
-        guard mayBlock else { return false }
-        stash.copyLog(log.raw, of: name)
         return true
     }
 

@@ -35,7 +35,7 @@ package final class Volume: Sendable {
     let unrecorded = UnrecordedContents()
     let recentChunks = RecentChunks()
     let ignoreFile: IgnoreFile
-    let readOnly = Atomic<Bool>(false)
+    package let readOnly = ReadOnlyFlag()
     let incoming: Incoming
     let recorder: Recorder
     let room: Room

@@ -156,7 +156,7 @@ final class ClaimService: Sendable {
             isTry: request.try ?? false)
         let id = arbiter.reserve()
         let names = targets.reduce(0) { $0 + $1.path.steps.count }
-        try admit(names, of: client)
+        try clients.withLock { c throws(VolumeError) in try c.admit(names, of: client) }
         let isTaken = clients.withLock { clients -> Bool in
             // The client is changed in place, because copying a table of thousands of claims is
             // slow.
@@ -185,17 +185,6 @@ final class ClaimService: Sendable {
             }
         }
         if targets.contains(where: \.access.isWriting) { session.stopWaitingForYielding(id) }
-    }
-
-    /// Refuses what would cost the daemon too much together with the claims and presenters of all
-    /// connections of all other users.
-    private func admit(_ names: Int, of client: Connection) throws(VolumeError) {
-        let most = clients.withLock { $0.exceededShare(names, of: client.number) }
-        guard let most else { return }
-        throw VolumeError(
-            .busy,
-            "the claims and presenters of user \(client.peer.uid) on this volume are too many: all "
-                + "their paths have \(most) names at most now; release some, or try again later")
     }
 
     func grant(_ paths: [Path], _ request: Control.Request, _ client: Connection) {
@@ -332,7 +321,7 @@ final class ClaimService: Sendable {
                 .invalid,
                 "this connection already has a presenter \(number), or too many: retire one first")
         }
-        try admit(names.count, of: client)
+        try clients.withLock { c throws(VolumeError) in try c.admit(names.count, of: client) }
         var hears: Presenter.Capabilities = []
         for word in request.hears ?? [] {
             guard let kind = PresenterMessage.Kind(rawValue: word) else {
@@ -387,9 +376,19 @@ extension Connection {
 }
 
 extension [UInt64: ClaimService.Client] {
+    /// Refuses what would cost the daemon too much together with the claims and presenters of all
+    /// connections of all other users.
+    fileprivate func admit(_ names: Int, of client: Connection) throws(VolumeError) {
+        guard let most = exceededShare(names, of: client.number) else { return }
+        throw VolumeError(
+            .busy,
+            "the claims and presenters of user \(client.peer.uid) on this volume are too many: all "
+                + "their paths have \(most) names at most now; release some, or try again later")
+    }
+
     /// Returns the share of a connection's user if one more claim or presenter exceeds it. The
     /// owner of the volume has no share.
-    fileprivate func exceededShare(_ names: Int, of number: UInt64) -> Int? {
+    private func exceededShare(_ names: Int, of number: UInt64) -> Int? {
         guard let user = self[number]?.otherUser else { return nil }
         var (own, others) = (names + Limits.claimCost, 0)
         for client in values {

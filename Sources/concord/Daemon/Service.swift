@@ -24,7 +24,7 @@ struct Service: ControlService {
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer
     {
-        if request.changesDocuments { try volume.refuseReader() }
+        if request.changesDocuments { try volume.readOnly.check() }
         switch try request.known() {
         case .status:
             if let id = try request.identifier() {
