@@ -307,6 +307,9 @@ package final class SyncEngine: @unchecked Sendable {
     private func listen() {
         defer { signal.change { running -= 1 } }
         var pause = SyncEngine.feedPause
+        // The hub ends a feed when something about this device has changed. More may change before
+        // the next feed is open.
+        let wasEnded = Shared(false)
         while !isEnding {
             guard !state.withLock({ $0.isOffline }) else {
                 _ = signal.wait(until: .max / 2) { isStopping || !state.withLock(\.isOffline) }
@@ -317,9 +320,14 @@ package final class SyncEngine: @unchecked Sendable {
             if let epoch = session?.volumeEpoch {
                 do {
                     try client.feed(account.volume, epoch: epoch) { [weak self] hint in
-                        guard let self, !self.isEnding, hint.ended == nil,
-                            !self.state.withLock({ $0.isOffline })
+                        guard let self, !self.isEnding, !self.state.withLock({ $0.isOffline })
                         else { return false }
+                        if hint.ended != nil || wasEnded.withLock({ $0 }) {
+                            self.state.withLock { $0.mustAskHub = true }
+                            self.poke()
+                        }
+                        wasEnded.withLock { $0 = hint.ended != nil }
+                        if hint.ended != nil { return false }
                         if let other = hint.process { self.confirm(beside: other) }
                         if let head = hint.head {
                             self.state.withLock {
@@ -330,9 +338,6 @@ package final class SyncEngine: @unchecked Sendable {
                         }
                         return true
                     }
-                    // The hub ends a feed when something about this device has changed.
-                    state.withLock { $0.mustAskHub = true }
-                    poke()
                 } catch {
                     log.trace("no hints: \(error)")
                     // Without this, the device would not ask the hub before its next poll.
