@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test("a program finds the volumes, and the one for its documents")
+    @Test("B4.2: a program finds the volumes, and the one for its documents")
     func discovery() throws {
         try MountedVolume.with { one in
             try MountedVolume.with { two in

@@ -40,6 +40,11 @@ FIELDS = {
     "online": [{}],
     "brake": [{"release": True}, {}],
     "activity": [{}],
+    "members": [{}],
+    "member": [
+        {"change": "add", "user": "bob", "role": "editor"},
+        {"change": "remove", "user": "bob"}],
+    "volumes": [{}],
     "limit": [{"upload": 0, "download": 1 << 20}],
     "conflicts": [{"path": ""}],
     "resolve": [{"path": "a.txt", "number": 1, "numbers": [1, 2], "program": "x"}, {"path": "a.txt", "undo": True}],

@@ -315,7 +315,9 @@ struct LedgerContract {
         try await ledger.write { transaction in
             try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
             try transaction.addVolume(volume, at: 2)
-            try transaction.execute("DROP TABLE members", [])
+            for table in ["members", "packs", "staged"] {
+                try transaction.execute("DROP TABLE \(table)", [])
+            }
             try transaction.execute(
                 isSQLite ? "PRAGMA user_version = 5" : "UPDATE ledger SET version = 5", [])
         }

@@ -240,8 +240,8 @@ struct PostgresTests {
             try server.run(
                 """
                 ALTER TABLE concord.tokens DROP COLUMN expires;
-                DROP TABLE concord.packs, concord.staged;
-                UPDATE concord.ledger SET version = version - 2
+                DROP TABLE concord.members, concord.packs, concord.staged;
+                UPDATE concord.ledger SET version = version - 3
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }

@@ -113,7 +113,9 @@ import Testing
             }
             try fleet.settle()
             // A thread that rests is not switched.
-            let thread = try #require(try QueryThread(of: getpid()))
+            let thread = try wait(for: "the queries of other tests to end") {
+                try QueryThread(of: getpid())
+            }
             try wait(seconds: 30, for: "the query to rest") {
                 let count = try thread.switches
                 usleep(700_000)

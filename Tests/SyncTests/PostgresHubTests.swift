@@ -22,7 +22,7 @@ struct PostgresHubTests {
                 try fleet.put(0, "before", "changed \(round)")
                 try fleet.put(1, "other-\(round)", "y")
                 try wait(for: "the hub to notice; it said: \(hub.said)") {
-                    hub.said.contains("until the database is back") ? true : nil
+                    hub.said.contains("until this is over") ? true : nil
                 }
                 try server.start()
                 try fleet.settle()
@@ -31,8 +31,8 @@ struct PostgresHubTests {
             }
             #expect(try fleet.names(1).count == 43)
             // The hub notices that with its next periodic work.
-            try wait(for: "the hub to say that the database is back; it said: \(hub.said)") {
-                hub.said.contains("the database of the ledger is back") ? true : nil
+            try wait(for: "the hub to say that it is over; it said: \(hub.said)") {
+                hub.said.contains("requests are answered again") ? true : nil
             }
         }
     }

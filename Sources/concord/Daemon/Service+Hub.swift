@@ -57,21 +57,28 @@ extension Service {
     private static let partingSeconds = 10.0
 
     private func signOut(isForced: Bool) throws(VolumeError) {
+        if !isForced { try waitForSending() }
         try membership.checkSignOut(isForced: isForced)
         do throws(VolumeError) {
             try desk.askToClose(seconds: Service.partingSeconds)
         } catch {
             if !isForced { throw error }
         }
-        if !isForced {
-            let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
-            try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
-            while try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
-                usleep(50_000)
-            }
-        }
+        if !isForced { try waitForSending() }
         try membership.signOut(isForced: isForced)
         desk.tell(identity: nil)
+    }
+
+    /// Waits until the hub has what was changed here, while the changes can get there.
+    private func waitForSending() throws(VolumeError) {
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
+        try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
+        while let engine = membership.engine, engine.report.connection == .up,
+            membership.reasonToKeep == nil, try membership.unsent() > 0,
+            cl_clock_monotonic_ns() < deadline
+        {
+            usleep(50_000)
+        }
     }
 
     private func engine() throws(VolumeError) -> SyncEngine {
