@@ -92,7 +92,7 @@ chaos: test-deps ## break everything around three devices and a hub for CHAOS_MI
 	swift build
 	.build/debug/chaos run --minutes $(CHAOS_MINUTES) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) --shrink 20
 
-fuzz: test-deps ## send damaged messages to a hub and to a mount's socket, FUZZ_MINUTES (60) for each
+fuzz: test-deps ## send damaged messages to a hub, to a mount's socket and to a device, FUZZ_MINUTES (60) for each
 	CONCORD_FUZZ_MINUTES=$(FUZZ_MINUTES) Tests/run --filter FuzzTests
 
 bench: build test-deps ## compare this mount with the disk, a bare FUSE mirror and other ways to synchronize

@@ -91,3 +91,14 @@ package func isZero(_ bytes: [UInt8]) -> Bool {
         memcmp(bytes.baseAddress!, bytes.baseAddress! + 1, bytes.count - 1) == 0
     }
 }
+
+/// The absolute path by which the kernel knows an open file; nil if it has none. A removed file has
+/// one that ends in " (deleted)".
+package func pathOfDescriptor(_ descriptor: Int32) -> [UInt8]? {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) { buffer in
+        let count = cl_readlinkat(
+            AT_FDCWD, "/proc/self/fd/\(descriptor)", buffer.baseAddress, buffer.count)
+        guard count > 0, count < buffer.count else { return nil }
+        return buffer[..<count].map { UInt8(bitPattern: $0) }
+    }
+}

@@ -63,8 +63,8 @@ import Testing
             0,
             """
             mkdir -p d/e P.rtfd; for i in 1 2 3 4 5; do echo $i > d/$i; done; echo 1 > d/e/deep
-            echo 1 > P.rtfd/text; echo 1 > edited; echo 1 > gone
-            head -c 3000000 /dev/urandom > large
+            echo 1 > P.rtfd/text; echo 2 > P.rtfd/twin; head -c 300000 /dev/urandom > P.rtfd/large
+            echo 1 > edited; echo 1 > gone; head -c 3000000 /dev/urandom > large
             """)
         try fleet.settle()
         try fleet.shell(1, "echo 2 > edited; echo 2 > d/1")

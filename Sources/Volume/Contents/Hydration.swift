@@ -46,6 +46,7 @@ final class Hydration: Sendable {
     let pool = WorkerPool(name: "contents", threads: 8)
     /// Work that waits for the disk only, so that no fetch waits for a sync.
     private let disk = WorkerPool(name: "contents disk", threads: 2)
+    private let tree: Int32
     private let journal: Journal
     private let packs: PackStore
     private let log: Logger
@@ -55,7 +56,8 @@ final class Hydration: Sendable {
     let moved = CallbackSlot<@Sendable ([[Name]]) -> Void>()
     private let zeros = Mutex<[UInt32: Digest]>([:])
 
-    init(journal: Journal, packs: PackStore, log: Logger) {
+    init(tree: Int32, journal: Journal, packs: PackStore, log: Logger) {
+        self.tree = tree
         self.journal = journal
         self.packs = packs
         self.log = log
@@ -239,9 +241,7 @@ final class Hydration: Sendable {
     private func list(_ file: PlaceholderFile) {
         do throws(VolumeError) {
             let manifest = try manifest(of: file.mark.version)
-            guard !manifest.isPackage, Int64(clamping: manifest.size) == file.size,
-                let entry = manifest.entries.first
-            else {
+            guard let entry = try entry(of: file, in: manifest) else {
                 throw VolumeError(
                     .damaged,
                     "The list of chunks of version \(file.mark.version) does not match the size "
@@ -250,6 +250,27 @@ final class Hydration: Sendable {
             file.listed(entry.chunks)
         } catch {
             file.notListed(lost(error, file))
+        }
+    }
+
+    /// What a version has for the file. A package that was rebuilt consists of placeholders, one for
+    /// each of its files. Nil if the file is none of the version's, or has no name by now.
+    private func entry(of file: PlaceholderFile, in manifest: Manifest) throws(VolumeError)
+        -> Manifest.Entry?
+    {
+        guard manifest.isPackage else {
+            return Int64(clamping: manifest.size) == file.size ? manifest.entries.first : nil
+        }
+        let names = try journal.read { reader in
+            try reader.item(id: file.mark.item).flatMap { try reader.path(of: $0.key) }
+        }
+        guard let names, let path = file.path, let top = pathOfDescriptor(tree) else { return nil }
+        let slash = UInt8(ascii: "/")
+        let package = names.reduce(top + [slash]) { $0 + $1.bytes + [slash] }
+        guard path.starts(with: package) else { return nil }
+        return manifest.entries.first {
+            $0.kind == .file && $0.path.elementsEqual(path.dropFirst(package.count))
+                && Int64(clamping: $0.size) == file.size
         }
     }
 

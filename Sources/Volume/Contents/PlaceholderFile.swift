@@ -109,6 +109,9 @@ package final class PlaceholderFile: Sendable {
     /// Whether every byte is present, or the file is no longer a placeholder.
     package var isComplete: Bool { complete.load(ordering: .acquiring) }
 
+    /// The absolute path of the file now; nil if it has no name any more.
+    var path: [UInt8]? { bytes.withLock { $0.file.flatMap { pathOfDescriptor($0.raw) } } }
+
     /// The times that programs are shown, in nanoseconds since 1970.
     var times: (modified: Int64, changed: Int64) {
         bytes.withLock { ($0.modified, $0.changed) }

@@ -53,7 +53,8 @@ package final class Volume: Sendable {
         self.settings = settings
         self.journal = journal
         self.packs = packs
-        hydration = Hydration(journal: journal, packs: packs, log: log)
+        hydration = Hydration(
+            tree: store.tree.raw, journal: journal, packs: packs, log: log)
         root = store.tree.raw
         let names = IgnoreFile(tree: store.tree.raw)
         stash = Stash(
