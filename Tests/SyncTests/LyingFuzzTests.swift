@@ -132,7 +132,9 @@ private struct AnswerSpoiler {
             let most = try #require(Int(line.filter(\.isNumber))) << 10
             print("the device had \(most >> 20) MB at most")
             #expect(most < Self.memory)
-            try Programs.fsctl("doctor", device.path).succeed()
+            // A lie that is a valid state cannot be recognized: the doctor may see a difference.
+            let doctor = try Programs.fsctl("doctor", device.path).run()
+            #expect(doctor.status <= 1, "\(doctor)")
             try device.unmount()
         }
     }

@@ -160,7 +160,13 @@ extension SyncPlanner {
         if let mine = try table.local(id)?.revision, !state.isLive(mine) {
             // The hub would not accept as new a revision that it has received before.
             (base.image.revision, base.image.content) = (nil, nil)
-            if let current = remote.revision, try table.descends(mine, from: current, of: id) {
+            if state.live.contains(where: { $0.parents.contains(mine) }) {
+                // The hub has lost it, and has one that was made from it.
+                let image = try table.local(id)
+                (base.image.revision, base.image.content) = (mine, image?.content)
+            } else if let current = remote.revision,
+                try table.descends(mine, from: current, of: id)
+            {
                 (base.image.revision, base.image.content) = (current, remote.content)
             }
         }

@@ -12,13 +12,7 @@ package struct SyncPlanner: Sendable {
 
     package init() {}
 
-    package enum Bug: String, Hashable, Sendable, CaseIterable {
-        case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
-        case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
-        case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
-        case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
-        case settlesWhatIsWithdrawn, namesNoAncestors
-    }
+    package typealias Bug = SyncPlannerBug
 
     // MARK: Sending
 
@@ -50,18 +44,6 @@ package struct SyncPlanner: Sendable {
                 default: nil
                 }
             }
-        }
-        package var isDeletion: Bool {
-            changes.contains { if case .delete = $0 { true } else { false } }
-        }
-
-        /// Whether the draft sends this version as a conflict version, so that the item's other
-        /// changes do not need it.
-        package func isOnlyConflict(_ revision: Identifier) -> Bool {
-            revision != current
-                && changes.contains {
-                    if case .edit(let sent) = $0 { sent.id == revision } else { false }
-                }
         }
     }
 
@@ -199,7 +181,23 @@ package struct SyncPlanner: Sendable {
             generation: session.generation)
     }
 
-    /// Makes a conflict version of a draft version history on this device, because neither the hub
+    /// Regards the current version as agreed on, because neither the hub nor this device has its
+    /// contents. What the hub has replaces it. Returns false if the hub does not have the item.
+    package func withdraw<T: DeviceTable>(current id: Identifier, in table: inout T)
+        throws(T.Failure) -> Bool
+    {
+        guard var mirror = try table.mirror(id), let remote = mirror.remote,
+            let local = try table.local(id)
+        else { return false }
+        let session = try table.session()
+        var base = try rebased(mirror, id, &table).base ?? agreement(remote, session)
+        (base.image.revision, base.image.content) = (local.revision, local.content)
+        mirror.base = base
+        try table.setMirror(id, mirror)
+        return true
+    }
+
+    /// Makes a conflict version history on this device, because neither the hub
     /// nor this device has its contents. Otherwise the item would never be sent, and nothing that
     /// arrives about it would be shown. A device that has the contents sends the version again.
     package func withdraw<T: DeviceTable>(
@@ -239,6 +237,19 @@ package struct SyncPlanner: Sendable {
 }
 
 extension SyncPlanner.Draft {
+    package var isDeletion: Bool {
+        changes.contains { if case .delete = $0 { true } else { false } }
+    }
+
+    /// Whether the draft sends this version as a conflict version, so that the item's other
+    /// changes do not need it.
+    package func isOnlyConflict(_ revision: Identifier) -> Bool {
+        revision != current
+            && changes.contains {
+                if case .edit(let sent) = $0 { sent.id == revision } else { false }
+            }
+    }
+
     /// Whether both drafts send the same changes, apart from times.
     package func tells(sameAs other: Self) -> Bool { timeless.changes == other.timeless.changes }
 
@@ -294,4 +305,13 @@ extension Change {
     }
 
     var places: Bool { placement != nil }
+}
+
+/// Bugs that tests plant.
+package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
+    case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
+    case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
+    case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
+    case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
+    case settlesWhatIsWithdrawn, namesNoAncestors
 }

@@ -77,13 +77,18 @@ extension SyncEngine {
     /// Neither the hub nor this device has contents of a version that is to be sent.
     private func contentsAreMissing(of revision: Identifier, _ keyed: KeyedDraft) throws {
         postponeUpload(revision, keyed.path)
-        guard keyed.draft.isOnlyConflict(revision),
-            unreadable[revision]?.times ?? 0 >= SyncEngine.attempts
-        else { return }
+        guard unreadable[revision]?.times ?? 0 >= SyncEngine.attempts else { return }
         let item = keyed.draft.item
         let path = try perform { [planner] table -> [Name]? in
-            guard try planner.draft(item, in: &table).isOnlyConflict(revision) else { return nil }
-            try planner.withdraw(conflict: revision, of: item, in: &table)
+            if try planner.draft(item, in: &table).isOnlyConflict(revision) {
+                try planner.withdraw(conflict: revision, of: item, in: &table)
+            } else {
+                // Contents that are here in part are a person's, who is told.
+                guard try table.local(item)?.revision == revision,
+                    try table.journal.manifest(of: revision)?.isEmpty == true,
+                    try planner.withdraw(current: item, in: &table)
+                else { return nil }
+            }
             return try table.journal.key(of: item).flatMap { (key) throws(VolumeError) in
                 try table.journal.path(of: key)
             }
@@ -91,8 +96,8 @@ extension SyncEngine {
         guard let path else { return }
         log.warning(
             """
-            version \(revision) of \(keyed.path) is only history on this device now, because its \
-            contents are neither here nor at the hub
+            version \(revision) of \(keyed.path) is not sent, because its contents are neither \
+            here nor at the hub
             """)
         unreadable[revision] = nil
         state.withLock { state in
@@ -167,7 +172,11 @@ extension SyncEngine {
         }
         var failed: Set<Identifier> = []
         for (id, bytes, item) in found {
-            guard let bytes, let item, let manifest = Manifest(encoded: bytes) else {
+            // A version that was never here has no list of chunks before the hub is asked for it.
+            let known = bytes.map {
+                $0.isEmpty ? try? hub.manifest(of: id) : Manifest(encoded: $0)
+            }
+            guard let item, let manifest = known ?? nil else {
                 failed.insert(id)
                 continue
             }

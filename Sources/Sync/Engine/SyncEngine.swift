@@ -90,17 +90,6 @@ package final class SyncEngine: @unchecked Sendable {
     let upThrottle: Throttle
     package let hub: HubContents
 
-    struct Held {
-        var since: Int64
-        var until: Int64
-        var isDeletion: Bool
-        /// Whether it deletes a document that had not been saved for a long time.
-        var isLongStanding = false
-        /// The name that the change frees.
-        var vacates: HubName?
-        var weakPackage: [Name]?
-    }
-
     package init(
         volume: Volume, account: Account, tree: any Applying, settings: SyncSettings, log: Logger,
         changed: @escaping @Sendable ([DirectoryEntry]) -> Void
@@ -437,4 +426,16 @@ struct Unreadable {
     var until: Int64
     var times: Int
     var path: String
+}
+
+/// A change that waits for related changes.
+struct Held {
+    var since: Int64
+    var until: Int64
+    var isDeletion: Bool
+    /// Whether it deletes a document that had not been saved for a long time.
+    var isLongStanding = false
+    /// The name that the change frees.
+    var vacates: SyncEngine.HubName?
+    var weakPackage: [Name]?
 }

@@ -253,8 +253,8 @@ final class Hydration: Sendable {
         }
     }
 
-    /// What a version has for the file. A package that was rebuilt consists of placeholders, one for
-    /// each of its files. Nil if the file is none of the version's, or has no name by now.
+    /// What a version has for the file. A package that was rebuilt consists of placeholders, one
+    /// for each of its files. Nil if the file is none of the version's, or has no name by now.
     private func entry(of file: PlaceholderFile, in manifest: Manifest) throws(VolumeError)
         -> Manifest.Entry?
     {

@@ -113,9 +113,7 @@ package final class PlaceholderFile: Sendable {
     var path: [UInt8]? { bytes.withLock { $0.file.flatMap { pathOfDescriptor($0.raw) } } }
 
     /// The times that programs are shown, in nanoseconds since 1970.
-    var times: (modified: Int64, changed: Int64) {
-        bytes.withLock { ($0.modified, $0.changed) }
-    }
+    var times: (modified: Int64, changed: Int64) { bytes.withLock { ($0.modified, $0.changed) } }
 
     /// The actual change time and the shown one; nil when the file is no longer a placeholder.
     var changes: ChangeTime? {
