@@ -38,8 +38,7 @@ extension SyncPlanner {
             try table.revision(id)
         }
         if let known = revision {
-            revision?.parents = []
-            revision?.add(parents: try ancestors(of: known, after: nil, &table))
+            revision?.parents = try ancestors(of: known, after: nil, &table)
         }
         return .create(
             Creation(
@@ -157,13 +156,12 @@ extension SyncPlanner {
         }
         let remote = Image(state)
         let isSameHub = base.volumeEpoch == session.volumeEpoch
-        if let mine = try table.local(id)?.revision, !state.isLive(mine) {
+        if let local = try table.local(id), let mine = local.revision, !state.isLive(mine) {
             // The hub would not accept as new a revision that it has received before.
             (base.image.revision, base.image.content) = (nil, nil)
             if state.live.contains(where: { $0.parents.contains(mine) }) {
                 // The hub has lost it, and has one that was made from it.
-                let image = try table.local(id)
-                (base.image.revision, base.image.content) = (mine, image?.content)
+                (base.image.revision, base.image.content) = (mine, local.content)
             } else if let current = remote.revision,
                 try table.descends(mine, from: current, of: id)
             {
