@@ -41,7 +41,8 @@ package final class S3Server: Sendable {
         ]
         arguments =
             [
-                "server", "-dir=\(directory.path)", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+                "-logdir=\(directory.path)", "server", "-dir=\(directory.path)", "-ip=127.0.0.1",
+                "-ip.bind=127.0.0.1",
                 "-filer", "-s3", "-s3.config=\(file)", "-s3.port.iceberg=0", "-s3.port.lance=0",
                 "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=0",
             ] + zip(names, ports).map { "-\($0)=\($1)" }
@@ -60,8 +61,8 @@ package final class S3Server: Sendable {
         defer { _ = (close(output), close(null)) }
         try process.withLock { process in
             process = try ChildProcess(
-                Self.program, arguments, directory: directory.path, input: null, output: output,
-                errors: output)
+                Self.program, arguments, environment: ["TMPDIR": directory.path],
+                directory: directory.path, input: null, output: output, errors: output)
         }
         try make("ready")
     }
@@ -77,7 +78,9 @@ package final class S3Server: Sendable {
     /// Creates the bucket if it does not exist.
     package func make(_ bucket: String) throws {
         guard !buckets.withLock({ $0.contains(bucket) }) else { return }
-        var shell = Command(Self.program, "shell", "-master=127.0.0.1:\(master).\(masterRPC)")
+        var shell = Command(
+            Self.program, "-logdir=\(directory.path)", "shell",
+            "-master=127.0.0.1:\(master).\(masterRPC)")
         shell.input = Data("s3.bucket.create -name \(bucket)\n".utf8)
         shell.timeoutSeconds = 60
         let command = shell
