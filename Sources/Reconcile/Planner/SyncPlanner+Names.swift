@@ -113,7 +113,7 @@ extension SyncPlanner {
         var found: [Identifier] = []
         for id in try table.unsentAlive(limit: 4096) {
             var next = try table.mirror(id)?.base?.image.parent
-            // It may wait for a name in that directory, which would wait for it.
+            // Such an item may wait for a name that becomes free only by this deletion.
             if try table.local(id)?.parent == next { continue }
             var seen: Set<Identifier> = [.root]
             while let parent = next, parent != directory, seen.insert(parent).inserted {

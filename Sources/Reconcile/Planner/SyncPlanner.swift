@@ -197,9 +197,9 @@ package struct SyncPlanner: Sendable {
         return true
     }
 
-    /// Makes a conflict version history on this device, because neither the hub
-    /// nor this device has its contents. Otherwise the item would never be sent, and nothing that
-    /// arrives about it would be shown. A device that has the contents sends the version again.
+    /// Makes a conflict version history on this device, because neither the hub nor this device has
+    /// its contents. Otherwise the item would never be sent, and nothing that arrives about it
+    /// would be shown. A device that has the contents sends the version again.
     package func withdraw<T: DeviceTable>(
         conflict revision: Identifier, of id: Identifier, in table: inout T
     ) throws(T.Failure) {

@@ -19,7 +19,7 @@ final class RefusedStates {
 
     struct Entry: Codable, Hashable, Sendable {
         var place: Place
-        /// How the status calls the item.
+        /// The item's path, or else its id, in the status.
         var subject: String
         var objection: String
 
@@ -30,7 +30,7 @@ final class RefusedStates {
     }
 
     private var entries: [Identifier: Entry] = [:]
-    /// Whether the journal must be told.
+    /// Whether the entries differ from those in the journal.
     private var isChanged = false
     /// When the hub is asked again (monotonic nanoseconds).
     private var next: Int64 = 0
@@ -38,7 +38,7 @@ final class RefusedStates {
     private let state: Shared<SyncEngine.State>
     private let log: Logger
 
-    /// At most so many items are named.
+    /// The largest number of items that the status names.
     private static let most = 1000
 
     /// - Parameter seconds: After how many seconds the hub is asked again.
@@ -113,10 +113,10 @@ final class RefusedStates {
 
     static let key = "hub.refused"
 
-    /// What the journal must be told; nil if nothing has changed.
+    /// The entries to store in the journal; nil if it has the same ones.
     var news: [Identifier: Entry]? { isChanged ? entries : nil }
 
-    /// Called when the journal was told.
+    /// Must be called when the journal has stored `news`.
     func stored() { isChanged = false }
 
     static func store(_ entries: [Identifier: Entry], _ t: Transaction) throws(VolumeError) {

@@ -70,8 +70,8 @@ extension SyncEngine {
         "It is not at the hub: some of its contents cannot be read on this device. Save it again, "
         + "or restore an older version."
 
-    /// The failed attempts after which a conflict version is withdrawn. Until then another device
-    /// may bring the contents to the hub.
+    /// The number of failed attempts after which a version is not sent any more. Until then another
+    /// device may upload its contents.
     private static let attempts = 3
 
     /// Neither the hub nor this device has contents of a version that is to be sent.
@@ -83,7 +83,8 @@ extension SyncEngine {
             if try planner.draft(item, in: &table).isOnlyConflict(revision) {
                 try planner.withdraw(conflict: revision, of: item, in: &table)
             } else {
-                // Contents that are here in part are a person's, who is told.
+                // If a part of the contents is here, a program saved them on this device. The
+                // version stays unsent, and the status reports it.
                 guard try table.local(item)?.revision == revision,
                     try table.journal.manifest(of: revision)?.isEmpty == true,
                     try planner.withdraw(current: item, in: &table)
