@@ -100,4 +100,34 @@ import Testing
             }
         }
     }
+
+    /// Device 1 knew only the name of the document, and the hub has replaced the version since.
+    @Test("a version that was never downloaded here does not hold back its document")
+    func placeholderInAnOlderStore() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.put(0, "a", "1")
+            try fleet.settle()
+            let device = try fleet.join()
+            try fleet.settle()
+            #expect(try fleet.report(device).hub?.dataless == 1)
+            try device.unmount()
+            let kept = "\(device.store)-kept"
+            try Command("cp", "-a", device.store, kept).succeed()
+            try fleet.put(0, "a", "2")
+            try fleet.settle([0])
+            try device.mount()
+            try fleet.settle()
+            try device.unmount()
+            try Command("rm", "-r", device.store).succeed()
+            try Command("mv", kept, device.store).succeed()
+            for _ in 0..<2 { try fleet.hub.run("gc", "--grace", "0") }
+            try device.mount()
+            try fleet.expectEqual()
+            #expect(fleet.text(1, "a") == "2")
+            #expect(try fleet.conflicts(1, "a") == [])
+            try fleet.shell(1, "mv a b; echo 3 > b")
+            try fleet.expectEqual()
+            #expect(fleet.text(0, "b") == "3\n")
+        }
+    }
 }

@@ -79,8 +79,9 @@ extension SyncEngine {
         postponeUpload(revision, keyed.path)
         guard unreadable[revision]?.times ?? 0 >= SyncEngine.attempts else { return }
         let item = keyed.draft.item
-        let path = try perform { [planner] table -> [Name]? in
-            if try planner.draft(item, in: &table).isOnlyConflict(revision) {
+        let withdrawn = try perform { [planner] table -> (path: [Name], isConflict: Bool)? in
+            let isConflict = try planner.draft(item, in: &table).isOnlyConflict(revision)
+            if isConflict {
                 try planner.withdraw(conflict: revision, of: item, in: &table)
             } else {
                 // If a part of the contents is here, a program saved them on this device. The
@@ -90,11 +91,12 @@ extension SyncEngine {
                     try planner.withdraw(current: item, in: &table)
                 else { return nil }
             }
-            return try table.journal.key(of: item).flatMap { (key) throws(VolumeError) in
+            let path = try table.journal.key(of: item).flatMap { (key) throws(VolumeError) in
                 try table.journal.path(of: key)
             }
+            return path.map { ($0, isConflict) }
         }
-        guard let path else { return }
+        guard let withdrawn else { return }
         log.warning(
             """
             version \(revision) of \(keyed.path) is not sent, because its contents are neither \
@@ -107,7 +109,7 @@ extension SyncEngine {
             state.isDueAgain = true
         }
         poke()
-        volume.tell(.resolved, [revision], path)
+        if withdrawn.isConflict { volume.tell(.resolved, [revision], withdrawn.path) }
     }
 
     private static let overQuota = "blocked: quota: The account's quota is used up."

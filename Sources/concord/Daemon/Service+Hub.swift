@@ -57,28 +57,41 @@ extension Service {
     private static let partingSeconds = 10.0
 
     private func signOut(isForced: Bool) throws(VolumeError) {
-        if !isForced { try waitForSending() }
-        try membership.checkSignOut(isForced: isForced)
+        try afterSending(isForced) { () throws(VolumeError) in
+            try membership.checkSignOut(isForced: isForced)
+        }
         do throws(VolumeError) {
             try desk.askToClose(seconds: Service.partingSeconds)
         } catch {
             if !isForced { throw error }
         }
-        if !isForced { try waitForSending() }
-        try membership.signOut(isForced: isForced)
+        try afterSending(isForced) { () throws(VolumeError) in
+            try membership.signOut(isForced: isForced)
+        }
         desk.tell(identity: nil)
     }
 
-    /// Waits until the hub has what was changed here, while the changes can get there.
-    private func waitForSending() throws(VolumeError) {
+    /// Runs `body`, which refuses while something is here only. While the changes can get to the hub,
+    /// it waits for them. A program may save between the wait and `body`; then it waits again.
+    private func afterSending(
+        _ isForced: Bool, _ body: () throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        if isForced { return try body() }
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
-        try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
-        while let engine = membership.engine, engine.report.connection == .up,
-            membership.reasonToKeep == nil, try membership.unsent() > 0,
-            cl_clock_monotonic_ns() < deadline
-        {
-            usleep(50_000)
+        while true {
+            try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
+            while isSending, try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
+                usleep(50_000)
+            }
+            do throws(VolumeError) { return try body() } catch {
+                guard error.code == .refused, isSending, cl_clock_monotonic_ns() < deadline
+                else { throw error }
+            }
         }
+    }
+
+    private var isSending: Bool {
+        membership.engine?.report.connection == .up && membership.reasonToKeep == nil
     }
 
     private func engine() throws(VolumeError) -> SyncEngine {
