@@ -48,6 +48,10 @@ import Testing
         return lstat(path, &status) == 0 ? status.st_size : -1
     }
 
+    private func text(_ tree: ProgramTree, _ path: String) throws -> String {
+        try String(contentsOfFile: tree.real(path), encoding: .utf8)
+    }
+
     private func stashed(_ tree: ProgramTree, _ kind: Stash.Kind) throws -> String {
         let names = try FileManager.default.contentsOfDirectory(atPath: tree.store + "/stash")
         let found = try #require(names.first { Stash.parse($0)?.kind == kind })
@@ -87,10 +91,62 @@ import Testing
 
     enum Damage: CaseIterable { case lostEnd, emptied }
 
-    /// The package has no new version until the file is saved, also if another file is.
+    /// Nothing else in the package has changed, so it shows its last version again.
+    @Test(arguments: Damage.allCases) func allThatWasSavedInAPackage(_ damage: Damage) throws {
+        let tree = try package()
+        try tree.save("Doc.rtfd/a", "changed", by: program)
+        try tree.save("Doc.rtfd/b", "changed", by: program)
+        try losePower(tree) {
+            for name in ["a", "b"] {
+                let path = tree.real("Doc.rtfd/\(name)")
+                switch damage {
+                case .lostEnd: allocate(path)
+                case .emptied: #expect(truncate(path, 0) == 0)
+                }
+            }
+        }
+        #expect(try packageVersions(tree) == [["a": "one", "b": "beside"]])
+        #expect(try text(tree, "Doc.rtfd/a") == "one")
+        #expect(try text(tree, "Doc.rtfd/b") == "beside")
+        #expect(tree.volume.recorder.signal.look { tree.volume.recorder.report }.problems.isEmpty)
+        try tree.save("Doc.rtfd/b", "new", by: program)
+        #expect(tree.quiet())
+        #expect(
+            try packageVersions(tree) == [
+                ["a": "one", "b": "beside"], ["a": "one", "b": "new"],
+            ])
+        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
+        tree.stop()
+    }
+
+    /// The files that were replaced by the lost ones are recorded and shown.
+    @Test func whatWasReplacedByWhatIsLost() throws {
+        let tree = try package()
+        for text in ["two", "three"] {
+            try tree.replace("Doc.rtfd/a", Array(text.utf8), by: program)
+            try tree.replace("Doc.rtfd/b", Array("beside \(text)".utf8), by: program)
+        }
+        try losePower(tree) {
+            for name in ["a", "b"] {
+                #expect(truncate(tree.real("Doc.rtfd/\(name)"), 0) == 0)
+            }
+        }
+        #expect(
+            try packageVersions(tree) == [
+                ["a": "one", "b": "beside"], ["a": "two", "b": "beside two"],
+            ])
+        #expect(try text(tree, "Doc.rtfd/a") == "two")
+        #expect(try text(tree, "Doc.rtfd/b") == "beside two")
+        tree.stop()
+    }
+
+    /// The other file is from the save of which this one is lost. The package has no new version
+    /// until the file is saved, also if the other one is.
     @Test(arguments: Damage.allCases) func aNewContentOfAFileInAPackage(_ damage: Damage) throws {
         let tree = try package()
         try tree.save("Doc.rtfd/a", "changed", by: program)
+        try tree.save("Doc.rtfd/b", "whole", by: program)
         try losePower(tree) {
             switch damage {
             case .lostEnd: allocate(tree.real("Doc.rtfd/a"))

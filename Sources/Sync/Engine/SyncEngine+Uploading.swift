@@ -104,9 +104,8 @@ extension SyncEngine {
             """)
         unreadable[revision] = nil
         state.withLock { state in
-            state.problems[keyed.path] = nil
             // What has arrived about the item can be applied now.
-            state.isDueAgain = true
+            (state.problems[keyed.path], state.isDueAgain) = (nil, true)
         }
         poke()
         if withdrawn.isConflict { volume.tell(.resolved, [revision], withdrawn.path) }

@@ -165,11 +165,16 @@ final class Recorder: @unchecked Sendable {
         signal.change { isEnding = true }
     }
 
-    /// Records what can be recorded within `closingSeconds`, and ends the thread.
+    /// Ends the thread, and records what can be recorded within `closingSeconds`. The calling
+    /// thread does the last work, because the recorder's own has a low priority: beside busy
+    /// programs it would record almost nothing in that time.
     func stop() {
         prepareToStop()
         signal.change { isStopping = true }
         _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
+        guard signal.look({ isStarted }) else { return }
+        part()
+        publish()
     }
 
     /// Ends the thread as a crash would, without recording anything more.
@@ -264,7 +269,6 @@ final class Recorder: @unchecked Sendable {
             if state.scan == nil, backlog.isEmpty { retention.freeable.measure() }
             sleep()
         }
-        part()
         publish()
         signal.change { hasStopped = true }
     }

@@ -44,10 +44,8 @@ struct PackageBuilder {
     /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
     private let lostFiles: LostPackageFiles?
-    /// A file of which a loss of power destroyed the contents or the end.
-    var destroyed: [UInt8]?
-    /// Whether a file is the last version's, followed by an end that a loss of power destroyed.
-    var hasExcess = false
+    /// The files of which a loss of power destroyed the contents or the end, by path.
+    var destroyed: [[UInt8]: LostPackageFiles.Loss] = [:]
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
@@ -63,6 +61,19 @@ struct PackageBuilder {
 
     var manifest: Manifest {
         Manifest(entries: entries.sorted { $0.path.lexicographicallyPrecedes($1.path) })
+    }
+
+    /// The destroyed files that can show the contents of the last version: all of them if nothing
+    /// else in the package has changed, and otherwise those that only have lost what was appended.
+    /// A package with files of two saves would be contents that no program wrote.
+    func files(toShowAgain last: Manifest?) -> [[UInt8]: LostPackageFiles.Loss] {
+        let before = (last?.entries ?? []).filter { $0.kind == .file }
+        let now = entries.filter { $0.kind == .file }
+        let present = Dictionary(now.map { ($0.path, $0.chunks) }) { $1 }
+        let isUnchanged =
+            absent.isEmpty && before.count == now.count + destroyed.count
+            && before.allSatisfy { destroyed[$0.path] != nil || present[$0.path] == $0.chunks }
+        return isUnchanged ? destroyed : destroyed.filter { $0.value == .excess }
     }
 
     /// The attributes of the package; `directory` are those of its directory.
@@ -105,7 +116,7 @@ struct PackageBuilder {
         } else if snapshot.isFile {
             let chunks = try chunks(of: name, snapshot, in: directory, key: entry.path)
             guard let chunks else {
-                if !isBusy, destroyed != entry.path { absent.append(path) }
+                if !isBusy, destroyed[entry.path] == nil { absent.append(path) }
                 return
             }
             entry.size = UInt64(snapshot.size)
@@ -139,7 +150,7 @@ struct PackageBuilder {
         }
         if PlaceholderMark(of: file.raw, size: snapshot.size) != nil { return nil }
         if lostFiles?.powerLoss.destroyed(file.raw, snapshot) == true {
-            destroyed = key
+            destroyed[key] = .contents
             return nil
         }
         if let before = known[key], !before.snapshot.differs(from: snapshot) {
@@ -152,12 +163,10 @@ struct PackageBuilder {
             files[key] = PackageFile(snapshot: snapshot, chunks: entry.chunks)
             return entry.chunks
         }
-        switch lostFiles?.loss(in: file.raw, snapshot, at: key) {
-        case nil: break
-        case .excess: (hasExcess, destroyed) = (true, key)
-        case .contents: destroyed = key
+        if let loss = lostFiles?.loss(in: file.raw, snapshot, at: key) {
+            destroyed[key] = loss
+            return nil
         }
-        guard destroyed != key else { return nil }
         guard snapshot.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
         let cut = try? cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
             try mayGoOn()

@@ -32,10 +32,18 @@ struct PackageRecorder {
             return bytes.flatMap(Manifest.init(encoded:))
         }
         var live: LivePackage?
+        var isShownAgain = false
         if item.deleted == nil {
             guard let cut = try cutPackage(item, prior, syncs: syncs) else {
                 writer.postpone(item.key)
                 if work.attempts > 8, !placeholders.contains(item.key) { writer.startScan() }
+                return nil
+            }
+            // What was replaced is recorded first; it may be the last version's bytes, or newer.
+            isShownAgain = !cut.shownAgain.isEmpty && !work.priorContents.isEmpty
+            if try canShowAgain(cut.shownAgain, item, work) {
+                contents.lost.notShown.current?(item.key)
+                writer.postpone(item.key)
                 return nil
             }
             live = cut
@@ -43,13 +51,16 @@ struct PackageRecorder {
         placeholders.endFetching(of: item.key)
         var recording = Recording(item: item, work: work)
         let current = try keepRecovered(
-            &recording, live?.manifest, after: try writer.version(item.current, of: item), &places)
+            &recording, isShownAgain ? nil : live?.manifest,
+            after: try writer.version(item.current, of: item), &places)
         if let live, let destroyed = live.destroyed {
             recording.item.changed = max(1, live.snapshot.changed)
-            recording.problem =
-                "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
-                + "machine stopped, and not all of the save reached the disk. Save or remove it to "
-                + "end this."
+            if !isShownAgain {
+                recording.problem =
+                    "\(item.name) has no new version: \(destroyed) in it was saved shortly before "
+                    + "the machine stopped, and not all of the save reached the disk. Save or "
+                    + "remove it to end this."
+            }
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
@@ -71,6 +82,7 @@ struct PackageRecorder {
         }
         try keepReplaced(recording, live?.manifest, &places)
         try keepPackage(&recording, prior, live?.manifest, &places)
+        recording.isLiveDeferred = isShownAgain
         return recording
     }
 
@@ -189,10 +201,19 @@ struct PackageRecorder {
         var protection: Protection
         /// A file of which a loss of power destroyed the contents or the end.
         var destroyed: Name?
+        /// The damage of the files that can show the contents of the last version.
+        var shownAgain: Set<LostPackageFiles.Loss> = []
     }
 
-    /// Returns nil while a program changes the package, and if the last version of files that a
-    /// loss of power has damaged is shown soon.
+    private func canShowAgain(
+        _ lost: Set<LostPackageFiles.Loss>, _ item: Item, _ work: PendingDocument
+    ) throws(VolumeError) -> Bool {
+        if lost.contains(.excess) { return true }
+        guard !lost.isEmpty, work.priorContents.isEmpty else { return false }
+        return try contents.lost.canShowLastVersion(item)
+    }
+
+    /// Returns nil while a program changes the package.
     private func cutPackage(_ item: Item, _ prior: Manifest?, syncs: Bool) throws(VolumeError)
         -> LivePackage?
     {
@@ -207,10 +228,6 @@ struct PackageRecorder {
             builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
-            if builder.hasExcess {
-                contents.lost.notShown.current?(item.key)
-                return nil
-            }
             for inner in builder.absent {
                 let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
                 placeholders.fetch(file.raw, of: item)
@@ -227,7 +244,9 @@ struct PackageRecorder {
                 manifest: builder.manifest,
                 snapshot: builder.snapshot(of: FileSnapshot(of: root.raw)),
                 protection: Protection(of: root.raw),
-                destroyed: builder.destroyed.map { Name(bytes: $0) })
+                destroyed: builder.destroyed.keys.min { $0.lexicographicallyPrecedes($1) }
+                    .map { Name(bytes: $0) },
+                shownAgain: Set(builder.files(toShowAgain: prior).values))
         } catch {
             if error.isMissing { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")

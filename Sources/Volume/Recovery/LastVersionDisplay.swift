@@ -5,7 +5,7 @@ import Model
 import SystemCalls
 
 /// Shows the last version of a document whose file holds none of its contents, or has lost its end,
-/// and of files in a package that have lost their end.
+/// and of such files in a package.
 struct LastVersionDisplay {
     let volume: Volume
 
@@ -23,7 +23,7 @@ struct LastVersionDisplay {
                 return (item, version, path)
             }
             guard let (item, version, path) = found else { return }
-            if item.kind == .package { return try removeExcess(of: item, version, at: path) }
+            if item.kind == .package { return try showFiles(of: item, version, at: path) }
             let file = try openBeneath(
                 path, from: volume.root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
             let mark = PlaceholderMark(item: item.id, version: version.id)
@@ -40,35 +40,46 @@ struct LastVersionDisplay {
         } catch { volume.log.info("\(error) This will be tried again.") }
     }
 
-    /// Removes the end, which a loss of power destroyed, of files in a package that otherwise are
-    /// those of its last version.
-    private func removeExcess(of item: Item, _ version: Version, at path: [Name]) throws {
+    /// Shows files of a package's last version again of which a loss of power destroyed the
+    /// contents or the end (`PackageBuilder.files(toShowAgain:)`).
+    private func showFiles(of item: Item, _ version: Version, at path: [Name]) throws {
         let bytes = try volume.journal.read { try $0.manifest(of: version.id) }
         guard let loss = volume.recorder.powerLoss, let bytes,
             let manifest = Manifest(encoded: bytes)
         else { return }
-        for entry in manifest.entries where entry.kind == .file {
-            guard
-                let file = try? openBeneath(
-                    path + entry.names, from: volume.root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
-            else { continue }
-            let inode = volume.snapshot(file.raw).inode
-            let isAlone = try volume.hydration.evicting(inode) { () throws(VolumeError) in
-                let now = volume.snapshot(file.raw)
-                guard UInt64(now.size) > entry.size, loss.mayHaveLostEnd(file.raw, now),
-                    LostPackageFiles.begins(file.raw, with: entry)
-                else { return }
-                try checkUnused(file.raw, now, item)
+        let root = try openBeneath(path, from: volume.root, flags: O_PATH | O_DIRECTORY)
+        var builder = PackageBuilder(
+            known: [:], manifest, unchangedSince: item.changed, LostPackageFiles(loss, manifest))
+        try builder.add(directory: root.raw, path: [])
+        guard !builder.isBusy else { throw VolumeError(.busy, "\(item.name) is in use.") }
+        let lost = builder.files(toShowAgain: manifest)
+        for entry in manifest.entries {
+            guard let kind = lost[entry.path] else { continue }
+            let file = try openBeneath(
+                entry.names, from: root.raw, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            let seen = volume.snapshot(file.raw)
+            let isAlone = try volume.hydration.evicting(seen.inode) { () throws(VolumeError) in
+                try checkUnused(file.raw, seen, item)
+                guard !volume.snapshot(file.raw).differs(from: seen) else {
+                    throw VolumeError(.busy, "\(item.name) is in use.")
+                }
                 do throws(Errno) {
-                    try cut(file.raw, to: entry.size, modified: entry.modified)
+                    switch kind {
+                    case .excess: try cut(file.raw, to: entry.size, modified: entry.modified)
+                    case .contents:
+                        let mark = PlaceholderMark(item: item.id, version: version.id)
+                        try empty(
+                            file.raw, seen, mark, size: entry.size, modified: entry.modified)
+                        try check(cl_fsync(file.raw, 0))
+                    }
                 } catch { throw failure(item, error) }
-                volume.log.warning(
-                    """
-                    What was appended to \((path + entry.names).shown) shortly before the end of \
-                    the last run did not reach the disk. The file is as it was before.
-                    """)
             }
             guard isAlone else { return }
+            volume.log.warning(
+                """
+                What was saved in \((path + entry.names).shown) shortly before the end of the last \
+                run did not reach the disk. The file is as in version \(version.number).
+                """)
         }
         volume.recorder.isReady(item.key)
     }
@@ -86,6 +97,19 @@ struct LastVersionDisplay {
         try check(cl_fsync(file, 0))
     }
 
+    /// Turns a file into a placeholder.
+    private func empty(
+        _ file: Int32, _ snapshot: FileSnapshot, _ mark: PlaceholderMark, size: UInt64,
+        modified: Int64
+    ) throws(Errno) {
+        if snapshot.size > 0 {
+            _ = try mark.replaceBytes(of: file, size: snapshot.size, modified: modified)
+        }
+        try Volume.mark(
+            absent: file, mark, size: size, modified: modified,
+            mode: UInt16(truncatingIfNeeded: snapshot.permissions))
+    }
+
     private func failure(_ item: Item, _ error: Errno) -> VolumeError {
         VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
     }
@@ -100,12 +124,7 @@ struct LastVersionDisplay {
         try checkUnused(file, now, item)
         do throws(Errno) {
             if hasLostContents(file, now, of: item, version) {
-                if now.size > 0 {
-                    _ = try mark.replaceBytes(of: file, size: now.size, modified: version.modified)
-                }
-                try Volume.mark(
-                    absent: file, mark, size: version.size, modified: version.modified,
-                    mode: UInt16(truncatingIfNeeded: now.permissions))
+                try empty(file, now, mark, size: version.size, modified: version.modified)
             } else if let loss = volume.recorder.powerLoss, PlaceholderMark(of: file) == nil,
                 loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size)
             {

@@ -21,7 +21,8 @@ extension Service {
             desk.tell(identity: identity.token)
             return .identity(identity)
         case .signout:
-            try signOut(isForced: request.force ?? false)
+            try SignOut(volume: volume, membership: membership, desk: desk)
+                .run(isForced: request.force ?? false)
             return .identity(identity)
         case .identity: return .identity(identity)
         case .devices: return .devices(try devices())
@@ -50,48 +51,6 @@ extension Service {
             return .done
         default: return .activity(activity(try engine()))
         }
-    }
-
-    /// Seconds that presenters get to save and to close, each time, and that their last saves get
-    /// to reach the hub.
-    private static let partingSeconds = 10.0
-
-    private func signOut(isForced: Bool) throws(VolumeError) {
-        try afterSending(isForced) { () throws(VolumeError) in
-            try membership.checkSignOut(isForced: isForced)
-        }
-        do throws(VolumeError) {
-            try desk.askToClose(seconds: Service.partingSeconds)
-        } catch {
-            if !isForced { throw error }
-        }
-        try afterSending(isForced) { () throws(VolumeError) in
-            try membership.signOut(isForced: isForced)
-        }
-        desk.tell(identity: nil)
-    }
-
-    /// Runs `body`, which refuses while something is here only. While the changes can get to the hub,
-    /// it waits for them. A program may save between the wait and `body`; then it waits again.
-    private func afterSending(
-        _ isForced: Bool, _ body: () throws(VolumeError) -> Void
-    ) throws(VolumeError) {
-        if isForced { return try body() }
-        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
-        while true {
-            try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
-            while isSending, try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
-                usleep(50_000)
-            }
-            do throws(VolumeError) { return try body() } catch {
-                guard error.code == .refused, isSending, cl_clock_monotonic_ns() < deadline
-                else { throw error }
-            }
-        }
-    }
-
-    private var isSending: Bool {
-        membership.engine?.report.connection == .up && membership.reasonToKeep == nil
     }
 
     private func engine() throws(VolumeError) -> SyncEngine {
