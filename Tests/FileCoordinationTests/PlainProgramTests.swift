@@ -1,6 +1,8 @@
 import Control
 import Foundation
+import Glibc
 import Support
+import Synchronization
 import Testing
 
 @testable import FileCoordination
@@ -97,6 +99,28 @@ import Testing
             }
             try stranger("rm \(path)")
             try note.wait(for: "the end") { $0.documentState == .closed }
+        }
+    }
+
+    /// As `rm -r` does while a document looks where it was.
+    @Test("the volume of a path is found while its directory is made and removed")
+    func vanishingDirectory() throws {
+        let home = try TemporaryDirectory("vanishing")
+        let directory = "\(home.path)/d"
+        let isOver = Mutex(false)
+        let remover = DispatchGroup()
+        DispatchQueue.global().async(group: remover) {
+            while !isOver.withLock({ $0 }) {
+                mkdir(directory, 0o755)
+                rmdir(directory)
+            }
+        }
+        defer {
+            isOver.withLock { $0 = true }
+            remover.wait()
+        }
+        for _ in 0..<5_000 {
+            #expect(try MountedPath.nearest(FilePath("\(directory)/a.txt")) == nil)
         }
     }
 

@@ -9,17 +9,29 @@ extension MountedPath {
         _ given: FilePath, simulatedMounts: [FilePath: String] = [:]
     ) throws(VolumeError) -> MountedPath? {
         do throws(Errno) {
-            let (full, missing) = try resolved(given.absolute)
-            for (root, socket) in simulatedMounts where full == root || full.isBelow(root) {
-                let whole = full.appending(missing)
-                return MountedPath(mountPoint: root, full: whole, socket: socket)
+            // A program may remove the directory while this looks; then one above it is next.
+            for _ in 0..<1_000 {
+                do throws(Errno) { return try attempt(given, simulatedMounts) } catch {
+                    guard error == .notFound else { throw error }
+                }
             }
-            let root = try root(above: isDirectory(full) ? full : full.parent)
-            guard let socket = try socket(of: root) else { return nil }
-            return MountedPath(mountPoint: root, full: full.appending(missing), socket: socket)
+            return try attempt(given, simulatedMounts)
         } catch {
             throw sentence(given, error)
         }
+    }
+
+    private static func attempt(_ given: FilePath, _ simulatedMounts: [FilePath: String])
+        throws(Errno) -> MountedPath?
+    {
+        let (full, missing) = try resolved(given.absolute)
+        for (root, socket) in simulatedMounts where full == root || full.isBelow(root) {
+            let whole = full.appending(missing)
+            return MountedPath(mountPoint: root, full: whole, socket: socket)
+        }
+        let root = try root(above: isDirectory(full) ? full : full.parent)
+        guard let socket = try socket(of: root) else { return nil }
+        return MountedPath(mountPoint: root, full: full.appending(missing), socket: socket)
     }
 
     /// Returns the child with this name.
