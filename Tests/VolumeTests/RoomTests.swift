@@ -165,7 +165,7 @@ import Testing
             }
             try tree.unlink("big", by: program)
             var tries = 0
-            try tree.volume.withRoom(for: 12_000_000, mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom(for: 12_000_000) { () throws(Errno) in
                 tries += 1
                 if tries == 1 { throw .noSpace }
             }
@@ -178,7 +178,7 @@ import Testing
     @Test func aWriteIsTriedAgainWhileThereIsSpace() throws {
         try onSmallDisk { tree, _ in
             var tries = 0
-            try tree.volume.withRoom(mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom { () throws(Errno) in
                 tries += 1
                 if tries < 5 { throw .noSpace }
             }
@@ -216,7 +216,7 @@ import Testing
             #expect(tree.quiet())
             let before = try tree.versions("a")
             #expect(throws: Errno.noSpace) {
-                try tree.volume.withRoom(for: 1 << 40, mayBlock: true) { () throws(Errno) in
+                try tree.volume.withRoom(for: 1 << 40) { () throws(Errno) in
                     throw .noSpace
                 }
             }
@@ -261,7 +261,7 @@ import Testing
             #expect(tree.volume.packs.bytes() > 5_000_000)
             tree.close(handle)
             #expect(tree.quiet())
-            try tree.volume.withRoom(for: 14_000_000, mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom(for: 14_000_000) { () throws(Errno) in
                 guard let free = try? free(disk), free > 14_000_000 else { throw .noSpace }
             }
             #expect(tree.volume.packs.bytes() < 1_000_000)
