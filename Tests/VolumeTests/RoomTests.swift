@@ -248,6 +248,24 @@ import Testing
         }
     }
 
+    /// A program appends to the file that fills the disk. The log of its old blocks is empty, so
+    /// nobody waits for the program's own close.
+    @Test func anAppenderIsRefusedWithoutWaitingForItself() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 9)
+            try tree.save("big", noise.bytes(15_000_001), by: program)
+            #expect(tree.quiet())
+            let handle = try tree.open("big", O_WRONLY | O_APPEND, by: program)
+            defer { tree.close(handle) }
+            #expect(handle.node.writing.preImages != nil)
+            let bytes = try free(disk) - 1_000_000
+            #expect(throws: Errno.noSpace) {
+                try tree.volume.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
+            }
+            #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
+        }
+    }
+
     /// What a program keeps open is stored in the packs too. That gives way before any version.
     @Test func duplicatesGiveWayFirst() throws {
         try onSmallDisk { tree, disk in
