@@ -21,4 +21,17 @@ struct KillAtStepTests {
             print("\(work): \(steps) steps")
         }
     }
+
+    @Test("a fault in the order of the steps is found") func planted() throws {
+        var random = SeededRandom(seed: 801)
+        let killer = try StepKiller(hasFault: true)
+        let volume = try MountedVolume(environment: killer.environment)
+        defer { volume.cleanUp() }
+        let kills = StepKills(volume, killer, .renameOver)
+        let found = #expect(throws: SupportError.self) {
+            try kills.run(count: nil, random: &random)
+        }
+        let said = found.map { "\($0)" } ?? ""
+        #expect(said.contains("(the late link): lost"), "\(said)")
+    }
 }

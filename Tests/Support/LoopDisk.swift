@@ -3,7 +3,17 @@ import Glibc
 
 /// A file system of the given kind on a loop device. Needs root.
 package final class LoopDisk {
-    package enum Kind: String, Sendable { case ext4, btrfs }
+    package enum Kind: String, Sendable, CaseIterable {
+        case ext4, xfs, btrfs
+
+        /// Whether this machine can make and mount it.
+        package var isPossible: Bool {
+            let question =
+                "command -v mkfs.\(rawValue) && { grep -qw \(rawValue) /proc/filesystems"
+                + " || modprobe \(rawValue); }"
+            return (try? Command("sh", "-c", question).succeed()) != nil
+        }
+    }
 
     package let path: String
     private let home: TemporaryDirectory

@@ -15,10 +15,15 @@ package struct PowerLosses {
     package mutating func run(images count: Int) throws {
         var faults: [String] = []
         var taken = 0
+        let kinds = LoopDisk.Kind.allCases.filter(\.isPossible)
+        var disks = random.below(kinds.count)
         while taken < count {
-            // The load fills a disk, so each disk is used for a few images only.
-            let images = min(8, count - taken)
-            faults += try runOnOneDisk(images: images, from: taken)
+            // The load fills a disk, so each disk is used for a few images only. Each kind of file
+            // system has its turn.
+            let images = min(3, count - taken)
+            let kind = kinds[disks % kinds.count]
+            disks += 1
+            faults += try runOnOneDisk(kind, images: images, from: taken).map { "\(kind): \($0)" }
             taken += images
         }
         guard faults.isEmpty else {
@@ -28,8 +33,11 @@ package struct PowerLosses {
         }
     }
 
-    private mutating func runOnOneDisk(images: Int, from first: Int) throws -> [String] {
-        let disk = try VolatileDisk(megabytes: 256)
+    private mutating func runOnOneDisk(
+        _ kind: LoopDisk.Kind, images: Int, from first: Int
+    ) throws -> [String] {
+        // The least that mkfs.xfs takes are 300 MB.
+        let disk = try VolatileDisk(kind, megabytes: kind == .ext4 ? 256 : 512)
         var losses: [Loss] = []
         try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
             for number in first..<(first + images) {
@@ -54,6 +62,7 @@ package struct PowerLosses {
         }
         // The images are checked after that, because a copy of a store must not be mounted beside
         // the original.
+        disk.unmount()
         return losses.flatMap { loss in
             let name = "image \(loss.number) (\(loss.image.blocks))"
             do { return try examine(loss).map { "\(name): \($0)" } } catch {

@@ -11,7 +11,8 @@ package final class StepKiller {
     private let memory: UnsafeMutableRawPointer
     private static let size = 64
 
-    package init() throws {
+    /// - Parameter hasFault: Whether the library plants a fault, to show that it would be found.
+    package init(hasFault: Bool = false) throws {
         home = try TemporaryDirectory("kill-at-step")
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "KillAtStep/kill-at-step.c").path
@@ -26,7 +27,8 @@ package final class StepKiller {
             memory != MAP_FAILED
         else { throw SupportError("\(file) cannot be mapped") }
         self.memory = memory
-        environment = ["LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file]
+        let plant = hasFault ? ["CONCORD_KILL_PLANT": "\(home.path)/planted"] : [:]
+        environment = ["LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file].merging(plant) { $1 }
     }
 
     deinit { munmap(memory, Self.size) }

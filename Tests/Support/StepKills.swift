@@ -12,38 +12,46 @@ package enum KilledWork: Hashable, CaseIterable, Sendable {
 
     private var size: Int { self == .overwriteLarge ? 3_000_000 : 20_000 }
 
+    /// No two rounds have the same contents: what one has lost would be found in the packs of
+    /// another.
+    private func content(_ number: Int, _ round: Int) -> Data {
+        var random = SeededRandom(seed: UInt64(round * 8 + number))
+        let words = (0..<(size / 8)).map { _ in random.next() }
+        return words.withUnsafeBytes { Data($0) }
+    }
+
     /// Contents that are recorded before: two versions of `a`, and one of `b`.
-    fileprivate func prepare(_ directory: String, _ wait: () throws -> Void) throws {
-        for (name, byte) in [("a", 1), ("b", 3), ("a", 2)] {
-            try Data(repeating: UInt8(byte), count: size).write(
-                to: URL(filePath: "\(directory)/\(name)"))
+    fileprivate func prepare(_ directory: String, _ round: Int, _ wait: () throws -> Void) throws {
+        for (name, number) in [("a", 1), ("b", 3), ("a", 2)] {
+            try content(number, round).write(to: URL(filePath: "\(directory)/\(name)"))
             try wait()
         }
     }
 
     /// The contents that exist once all of it was done.
-    fileprivate var result: Data? {
+    fileprivate func result(_ round: Int) -> Data? {
         switch self {
         case .rename, .renameOver, .remove: return nil
-        case .restore: return Data(repeating: 1, count: size)
-        case .shrink: return Data(repeating: 2, count: 100)
+        case .restore: return content(1, round)
+        case .shrink: return content(2, round).prefix(100)
         case .overwriteLarge:
-            var bytes = Data(repeating: 2, count: size)
-            bytes.replaceSubrange(Self.range, with: Data(repeating: 4, count: Self.range.count))
+            var bytes = content(2, round)
+            bytes.replaceSubrange(Self.range, with: content(4, round)[Self.range])
             return bytes
-        case .save: return Data(repeating: 4, count: size)
+        case .save: return content(4, round)
         }
     }
 
     private static let range = 100_000..<900_000
 
-    fileprivate func run(in directory: String) throws {
+    fileprivate func run(in directory: String, _ round: Int) throws {
         let (a, b) = ("\(directory)/a", "\(directory)/b")
         switch self {
-        case .save(let pattern): try pattern.save(result!, to: a, synced: false)
+        case .save(let pattern): try pattern.save(result(round)!, to: a, synced: false)
         case .overwriteLarge:
             let file = try OpenFile(a, O_RDWR)
-            try file.write([UInt8](result![Self.range]), at: Self.range.lowerBound)
+            try file.write(
+                [UInt8](result(round)![Self.range]), at: Self.range.lowerBound)
             file.close()
         case .shrink: try call(truncate(a, 100))
         case .rename: try call(Glibc.rename(a, "\(directory)/c"))
@@ -84,11 +92,11 @@ package final class StepKills {
         rounds += 1
         let directory = "\(volume.path)/\(rounds)"
         try call(mkdir(directory, 0o755))
-        try work.prepare(directory, volume.waitForDisk)
+        try work.prepare(directory, rounds, volume.waitForDisk)
         let before = try reachable(directory)
         killer.arm(at: step == .max ? Int(Int32.max) : step)
         var failure: (any Error)?
-        do { try work.run(in: directory) } catch { failure = error }
+        do { try work.run(in: directory, rounds) } catch { failure = error }
         if failure == nil, (try? volume.waitForDisk()) != nil, !volume.isDead {
             killer.disarm()
             try verify(directory, before, isDone: true, try files("\(volume.tree)/\(rounds)"))
@@ -113,9 +121,10 @@ package final class StepKills {
             throw SupportError("mounting has made \(summary(files)) of \(summary(left))")
         }
         let after = try reachable(directory)
+        let result = work.result(rounds)
         var owed = before
-        if isDone, let result = work.result { owed.insert(result) }
-        let known = owed.union(left.values).union([Data(), work.result ?? Data()])
+        if isDone, let result { owed.insert(result) }
+        let known = owed.union(left.values).union([Data(), result ?? Data()])
         let (lost, invented) = (owed.subtracting(after), after.subtracting(known))
         guard lost.isEmpty, invented.isEmpty else {
             throw SupportError(
@@ -143,6 +152,6 @@ package final class StepKills {
     }
 
     private func describe(_ bytes: Data) -> String {
-        "\(bytes.count) bytes of \(Set(bytes).sorted())"
+        "\(bytes.count) bytes, \(bytes.prefix(4).map { $0 })"
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// An ext4 file system on a disk in memory. At any moment, while programs continue to write, it can
+/// A file system on a disk in memory. At any moment, while programs continue to write, it can
 /// give the state after a loss of power. Needs root.
 package final class VolatileDisk {
     package let path: String
@@ -10,8 +10,10 @@ package final class VolatileDisk {
     private let toInput: FileHandle
     private let fromOutput: FileHandle
     private var images = 0
+    private let kind: LoopDisk.Kind
 
-    package init(megabytes: Int) throws {
+    package init(_ kind: LoopDisk.Kind, megabytes: Int) throws {
+        self.kind = kind
         home = try TemporaryDirectory("volatile")
         path = "\(home.path)/disk"
         let served = "\(home.path)/served"
@@ -26,7 +28,10 @@ package final class VolatileDisk {
             input: input.fileHandleForReading.fileDescriptor,
             output: output.fileHandleForWriting.fileDescriptor, errors: 2)
         guard try hear() == "ready" else { throw SupportError("the disk does not start") }
-        try Command("mkfs.ext4", "-q", "-E", "nodiscard", "\(served)/image").succeed()
+        let words = kind == .ext4 ? ["-E", "nodiscard"] : ["-K"]
+        try Command(
+            "mkfs.\(kind.rawValue)", arguments: ["-q"] + words + ["\(served)/image"]
+        ).succeed()
         try Command("mount", "-o", "loop", "\(served)/image", path).succeed()
     }
 
@@ -55,9 +60,14 @@ package final class VolatileDisk {
         return String(decoding: line.dropLast(), as: UTF8.self)
     }
 
+    /// An image has the same id as the disk, so the kernel mounts only one of them at a time.
+    package func unmount() {
+        if umount2(path, 0) != 0 { _ = umount2(path, Int32(MNT_DETACH)) }
+    }
+
     /// The program ends at the end of its input, after the loop device is detached.
     deinit {
-        if umount2(path, 0) != 0 { _ = umount2(path, Int32(MNT_DETACH)) }
+        unmount()
         try? toInput.close()
         if (try? child.waitForEnd(seconds: 30)) == nil { child.killGroup() }
         _ = umount2("\(home.path)/served", Int32(MNT_DETACH))

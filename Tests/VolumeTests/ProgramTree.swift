@@ -229,7 +229,7 @@ final class ProgramTree: @unchecked Sendable {
         volume.created(place, status: status, by: program.actor)
         _ = try volume.openForWriting(
             &node.writing, file: path, status: status, truncates: false, isNew: true,
-            traits: node.traits, others: 0, unique: unique ?? nextUnique(), mayBlock: false,
+            traits: node.traits, others: 0, unique: unique ?? nextUnique(), patience: .none,
             by: program.actor)
         return Handle(
             node: node, descriptor: descriptor, path: path, isWriter: true, preImages: nil)
@@ -262,22 +262,33 @@ final class ProgramTree: @unchecked Sendable {
         _ node: Node, _ file: Int32, _ status: stat, _ flags: Int32, _ unique: UInt64,
         _ program: Program
     ) throws -> WriteAccess {
-        var access = WriteAccess.slow
-        for (mayBlock, isLastTry) in [(false, false), (true, false), (true, true)] {
+        var (patience, isLastTry) = (Patience.none, false)
+        while true {
+            let attempt = { [patience, isLastTry] () throws(Errno) -> WriteAccess in
+                var status = status
+                _ = cl_fstat(file, &status)
+                let access = try self.volume.openForWriting(
+                    &node.writing, file: file, status: status, truncates: flags & O_TRUNC != 0,
+                    appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
+                    traits: node.traits, others: node.handles, unique: unique,
+                    patience: patience, isLastTry: isLastTry, by: program.actor)
+                if case .slow(.room) = access, patience == .room { throw .noSpace }
+                return access
+            }
+            let access =
+                try patience == .room
+                ? volume.withRoom(for: Int64(status.st_size), attempt) : attempt()
             switch access {
             case .direct, .guarded: return access
-            case .early: whenEarly?()
-            case .slow: break
+            case .slow(let needed):
+                guard needed > patience else { return access }
+                patience = needed
+            case .early:
+                guard !isLastTry else { return access }
+                whenEarly?()
+                isLastTry = true
             }
-            var status = status
-            _ = cl_fstat(file, &status)
-            access = try volume.openForWriting(
-                &node.writing, file: file, status: status, truncates: flags & O_TRUNC != 0,
-                appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
-                traits: node.traits, others: node.handles, unique: unique,
-                mayBlock: mayBlock, isLastTry: isLastTry, by: program.actor)
         }
-        return access
     }
 
     func write(_ handle: Handle, _ bytes: [UInt8], at offset: Int64? = nil) throws {
@@ -295,7 +306,7 @@ final class ProgramTree: @unchecked Sendable {
     /// fsync(2)
     func sync(_ handle: Handle) throws {
         try synchronized {
-            try volume.syncOldContents(&handle.node.writing)
+            try volume.sync(handle.node.writing.unsyncedContents)
             try check(cl_fsync(handle.descriptor, 0))
         }
     }
@@ -338,14 +349,21 @@ final class ProgramTree: @unchecked Sendable {
                 let node = node(status)
                 let file = Descriptor(
                     owning: try check(cl_openat(place.descriptor, place.name, O_PATH, 0)))
-                var done = false
-                for mayBlock in [false, true] where !done {
-                    done = try volume.willTruncate(
-                        &node.writing, file: file.raw, status: status, to: size,
-                        traits: node.traits, unique: nextUnique(), mayBlock: mayBlock,
-                        by: program.actor)
+                var patience: Patience? = Patience.none
+                while let present = patience {
+                    let attempt = { () throws(Errno) -> Patience? in
+                        let needed = try self.volume.willTruncate(
+                            &node.writing, file: file.raw, status: status, to: size,
+                            traits: node.traits, unique: self.nextUnique(), patience: present,
+                            by: program.actor)
+                        if present == .room, needed == .room { throw .noSpace }
+                        return needed
+                    }
+                    patience =
+                        try present == .room
+                        ? volume.withRoom(for: Int64(status.st_size), attempt) : attempt()
+                    if let patience, patience <= present { throw Errno.io }
                 }
-                #expect(done)
                 try check(cl_truncate_fd(file.raw, size))
                 _ = cl_fstat(file.raw, &status)
                 volume.didTruncate(

@@ -165,7 +165,7 @@ import Testing
             }
             try tree.unlink("big", by: program)
             var tries = 0
-            try tree.volume.withRoom(for: 12_000_000, mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom(for: 12_000_000) { () throws(Errno) in
                 tries += 1
                 if tries == 1 { throw .noSpace }
             }
@@ -178,7 +178,7 @@ import Testing
     @Test func aWriteIsTriedAgainWhileThereIsSpace() throws {
         try onSmallDisk { tree, _ in
             var tries = 0
-            try tree.volume.withRoom(mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom { () throws(Errno) in
                 tries += 1
                 if tries < 5 { throw .noSpace }
             }
@@ -216,7 +216,7 @@ import Testing
             #expect(tree.quiet())
             let before = try tree.versions("a")
             #expect(throws: Errno.noSpace) {
-                try tree.volume.withRoom(for: 1 << 40, mayBlock: true) { () throws(Errno) in
+                try tree.volume.withRoom(for: 1 << 40) { () throws(Errno) in
                     throw .noSpace
                 }
             }
@@ -248,6 +248,24 @@ import Testing
         }
     }
 
+    /// A program appends to the file that fills the disk. The log of its old blocks is empty, so
+    /// nobody waits for the program's own close.
+    @Test func anAppenderIsRefusedWithoutWaitingForItself() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 9)
+            try tree.save("big", noise.bytes(15_000_001), by: program)
+            #expect(tree.quiet())
+            let handle = try tree.open("big", O_WRONLY | O_APPEND, by: program)
+            defer { tree.close(handle) }
+            #expect(handle.node.writing.preImages != nil)
+            let bytes = try free(disk) - 1_000_000
+            #expect(throws: Errno.noSpace) {
+                try tree.volume.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
+            }
+            #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
+        }
+    }
+
     /// What a program keeps open is stored in the packs too. That gives way before any version.
     @Test func duplicatesGiveWayFirst() throws {
         try onSmallDisk { tree, disk in
@@ -261,7 +279,7 @@ import Testing
             #expect(tree.volume.packs.bytes() > 5_000_000)
             tree.close(handle)
             #expect(tree.quiet())
-            try tree.volume.withRoom(for: 14_000_000, mayBlock: true) { () throws(Errno) in
+            try tree.volume.withRoom(for: 14_000_000) { () throws(Errno) in
                 guard let free = try? free(disk), free > 14_000_000 else { throw .noSpace }
             }
             #expect(tree.volume.packs.bytes() < 1_000_000)

@@ -201,6 +201,8 @@ package final class Applier: Applying {
         case EBUSY, ETXTBSY: return .open
         case ESTALE: return .changed
         case ApplierOrder.Refusal.broken: return .failed("The mount cannot be reached.")
+        case EROFS:
+            return .failed("The volume is mounted read-only. `mount -o remount,rw` lets it change.")
         default: return .failed("\(Errno(answer))")
         }
     }

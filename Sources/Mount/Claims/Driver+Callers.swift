@@ -26,17 +26,8 @@ extension Driver {
     }
 
     /// Changes a file with the caller's rights, so that set-ID bits are cleared as by a write of
-    /// the caller's own. With `mayBlock` the thread may wait for disk space as long as that takes.
-    func change(
-        for caller: Caller, writing bytes: Int = 0, mayBlock: Bool = false, _ body: () -> Int64
-    ) throws(Errno) -> Int64 {
-        try volume.withRoom(for: Int64(bytes), mayBlock: mayBlock) { () throws(Errno) in
-            try changeNow(for: caller, body)
-        }
-    }
-
-    /// As `change`, but tries once and does not wait for disk space.
-    func changeNow(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
+    /// the caller's own.
+    func change(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
         guard actsAsCaller, caller.uid != 0 else { return try check(body()) }
         cl_thread_fsids(caller.uid, caller.gid)
         defer { cl_thread_fsids(0, 0) }

@@ -64,7 +64,8 @@ extension Driver {
 
     func renameWithClaim(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32,
+        prepared: RenamePreparation
     ) {
         guard let new = names(in: to.parent, to.name) else {
             return moveOutWithClaim(request, from, to, flags: flags)
@@ -95,8 +96,11 @@ extension Driver {
                     try newName.asCString { to throws(Errno) -> Bool in
                         let (from, to) = ((oldParent, from), (newParent, to))
                         let needed = try carryOut(
-                            request, from, to, flags: flags, isFetched: isFetched)
-                        if let needed { try fetch(needed, for: request, from, to, flags: flags) }
+                            request, from, to, flags: flags, prepared: prepared)
+                        if let needed {
+                            try prepare(
+                                needed, for: request, from, to, flags: flags, prepared)
+                        }
                         return needed == nil
                     }
                 }
@@ -123,7 +127,8 @@ extension Driver {
     private func moveInWithClaim(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), _ new: [Name], flags: UInt32,
-        expected: FileSnapshot? = nil, failed: @escaping @Sendable () -> Void = {}
+        expected: FileSnapshot? = nil, prepared: RenamePreparation = RenamePreparation(),
+        failed: @escaping @Sendable () -> Void = {}
     ) {
         let (oldName, newName) = (terminated(from.name), terminated(to.name))
         let (oldParent, newParent) = (from.parent, to.parent)
@@ -132,18 +137,30 @@ extension Driver {
             [self] in
             let before = changeStamp(new)
             request.answer { () throws(Errno) in
+                let needed: Needed?
                 do throws(Errno) {
-                    try oldName.asCString { from throws(Errno) in
+                    needed = try oldName.asCString { from throws(Errno) in
                         try newName.asCString { to throws(Errno) in
-                            // A prepared item is never a placeholder whose bytes are needed first.
-                            _ = try carryOut(
+                            try carryOut(
                                 request, (oldParent, from), (newParent, to), flags: flags,
-                                expected: expected)
+                                expected: expected, prepared: prepared)
                         }
                     }
                 } catch {
                     failed()
                     throw error
+                }
+                if let needed {
+                    return try prepare(needed, for: request, prepared, else: failed) {
+                        [self] request, prepared in
+                        oldName.asCString { from in
+                            newName.asCString { to in
+                                moveInWithClaim(
+                                    request, (oldParent, from), (newParent, to), new, flags: flags,
+                                    expected: expected, prepared: prepared, failed: failed)
+                            }
+                        }
+                    }
                 }
                 let now = changeStamp(new)
                 if arbitration.reportedChanges.change(new, to: now) {

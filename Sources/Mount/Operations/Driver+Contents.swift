@@ -69,11 +69,11 @@ extension Driver {
 
     /// Calls `go` a moment later, unless the request is interrupted.
     func retry(
-        _ request: Request, else fail: @escaping @Sendable () -> Void,
+        _ request: Request, seconds: Double = 0.005, else fail: @escaping @Sendable () -> Void,
         _ go: @escaping @Sendable (Request) -> Void
     ) {
         guard let hold = parking.hold(request, interrupted: fail) else { return fail() }
-        soon(after: 0.005) { if hold.end() { go(request) } }
+        soon(after: seconds) { if hold.end() { go(request) } }
     }
 
     /// Calls `body` later on a parking thread. A signal does not interrupt this.

@@ -10,11 +10,14 @@ import Volume
 // contents. So the bytes are fetched first, as for an open, and the call fails if they cannot be
 // fetched. A placeholder that only gets another name keeps waiting for its bytes.
 extension Driver {
-    /// What must be fetched before a rename.
+    /// What must be done before a rename, while names are not locked.
     enum Needed {
+        /// Its bytes must be fetched.
         case file(SharedDescriptor)
-        /// Everything below a directory.
+        /// The bytes of everything below a directory must be fetched.
         case directory(SharedDescriptor)
+        /// A file that is about to be replaced must be copied.
+        case copy(SharedDescriptor, DirectoryEntry)
     }
 
     /// One of the two ends of a rename.
@@ -22,16 +25,21 @@ extension Driver {
         let parent: Node
         let directory: SharedDescriptor
         let name: UnsafePointer<CChar>
+
+        var place: Place {
+            Place(descriptor: directory.raw, inode: parent.inode, name: name)
+        }
     }
 
     func beginRename(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool = false
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32,
+        prepared: RenamePreparation = RenamePreparation()
     ) {
         if arbitration.isQuiet {
-            rename(request, from, to, flags: flags, isFetched: isFetched)
+            rename(request, from, to, flags: flags, prepared: prepared)
         } else {
-            renameWithClaim(request, from, to, flags: flags, isFetched: isFetched)
+            renameWithClaim(request, from, to, flags: flags, prepared: prepared)
         }
     }
 
@@ -45,8 +53,7 @@ extension Driver {
     /// What must be fetched before a rename; nil if nothing. Called with the namespace locked.
     func needed(
         _ moved: NamedFile, _ from: RenameEnd, _ to: RenameEnd, over replaced: NamedFile?,
-        flags: UInt32,
-        isFetched: Bool
+        flags: UInt32, isFetched: Bool
     ) throws(Errno) -> Needed? {
         guard let replaced, replaced.status.st_ino != moved.status.st_ino else {
             return try needed(moved, from, to, isOverFile: false, isFetched: isFetched)
@@ -124,33 +131,69 @@ extension Driver {
         }
     }
 
-    // MARK: Fetching
+    // MARK: Preparing
 
-    /// Fetches the bytes that a rename needs, and then begins the rename again.
-    func fetch(
+    /// Does what a rename needs, and then begins the rename again.
+    func prepare(
         _ needed: Needed, for request: Request,
         _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32,
+        _ prepared: RenamePreparation
     ) throws(Errno) {
-        let caller = request.caller
         let (oldName, newName) = (terminated(from.name), terminated(to.name))
         let (oldParent, newParent) = (from.parent, to.parent)
-        let isFetched = if case .directory = needed { true } else { false }
-        let again: @Sendable (Request) -> Void = { [self] request in
-            cl_thread_serve(caller.unique, caller.group)
+        try prepare(needed, for: request, prepared) { [self] request, prepared in
             oldName.asCString { from in
                 newName.asCString { to in
                     beginRename(
                         request, (oldParent, from), (newParent, to), flags: flags,
-                        isFetched: isFetched)
+                        prepared: prepared)
                 }
             }
         }
+    }
+
+    /// Does what a rename needs, and then calls `go`. Calls `fail` if a copy cannot be made.
+    func prepare(
+        _ needed: Needed, for request: Request, _ prepared: RenamePreparation,
+        else fail: @escaping @Sendable () -> Void = {},
+        _ go: @escaping @Sendable (Request, RenamePreparation) -> Void
+    ) throws(Errno) {
+        let caller = request.caller
+        let again: @Sendable (Request, RenamePreparation) -> Void = { request, prepared in
+            cl_thread_serve(caller.unique, caller.group)
+            go(request, prepared)
+        }
+        var done = prepared
         switch needed {
         case .file(let file):
-            if try haveWhole(request, file, again) { retry(request, else: {}, again) }
+            let isHere = try haveWhole(request, file) { again($0, prepared) }
+            if isHere { retry(request, else: {}, { again($0, prepared) }) }
         case .directory(let directory):
-            fetchAll(below: directory, for: request, again)
+            done.isFetched = true
+            fetchAll(below: directory, for: request) { [done] in again($0, done) }
+        case .copy(let file, let spot):
+            done.copies += 1
+            let actor = actor(caller)
+            parking.park(
+                request, on: .disk,
+                { [volume] () throws(Errno) in
+                    do throws(Errno) {
+                        return try volume.copyReplaced(file.raw, at: spot, by: actor)
+                    } catch {
+                        fail()
+                        throw error
+                    }
+                },
+                preImages: { _ in fail() },
+                answer: { [parking, done] request, copy in
+                    // The rename must not occupy a thread of this lane.
+                    parking.soon { [done] in
+                        var done = done
+                        done.copy = copy
+                        again(request, done)
+                    }
+                })
         }
     }
 
@@ -187,4 +230,17 @@ extension Driver {
             go(request)
         }
     }
+}
+
+/// What was done before a rename.
+struct RenamePreparation: Sendable {
+    /// Everything in the moved directory was fetched.
+    var isFetched = false
+    /// A copy of the replaced file.
+    var copy: ReplacedCopy?
+    /// How often one was made.
+    var copies = 0
+
+    /// A file that has changed again and again while it was copied is not copied any more.
+    var isLastTry: Bool { copies >= 3 }
 }

@@ -17,7 +17,7 @@ final class Opening: @unchecked Sendable {
         let reply: cf_open_out
     }
 
-    private let driver: Driver
+    let driver: Driver
     private let node: Node
     private let state: OpenState
     private let file: SharedDescriptor
@@ -32,17 +32,17 @@ final class Opening: @unchecked Sendable {
     private var isSettled = false
     /// The file's attributes when the open was granted.
     private var looked: stat?
-    /// Until when it waits for closes that may be on their way; monotonic nanoseconds.
-    private var patienceEnd = Int64.max
-    private var isEarly = false
-    /// The last attempt met the applier, which is replacing the file.
-    private var isBeingReplaced = false
+    /// Until when it waits for closes that may be on their way; monotonic nanoseconds. Nil before
+    /// it has met one.
+    private var closesUntil: Int64?
     /// Its implicit lease, once it has one.
     private var lease: UInt64?
     private var claim: ClaimID?
     private var before: ChangeStamp?
     /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
     private var contents: PlaceholderFile?
+    /// Called when the open has failed.
+    var whenAbandoned: (@Sendable () -> Void)?
 
     init(
         _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
@@ -70,6 +70,7 @@ final class Opening: @unchecked Sendable {
         if let contents { driver.volume.endUse(contents) }
         driver.leave(state, lease: lease, claim: claim)
         driver.nodes.endUse(of: node, state)
+        whenAbandoned?()
     }
 
     // MARK: Claims and implicit leases
@@ -128,34 +129,52 @@ final class Opening: @unchecked Sendable {
         return claim
     }
 
-    /// Finishes the open of a file that was just created, of which nothing must be saved first.
-    func finish() throws(Errno) -> Opened {
+    /// Begins to open a file that was just created, for which it does not wait.
+    func beginNew() throws(Errno) -> Step {
         _ = takeLease(anyway: true)
-        do throws(Errno) {
-            // The file exists already and is a placeholder: the kernel looks it up again and opens
-            // it.
-            if !isNew, case .ready = try lookAtContents() {} else if !isNew { throw Errno.stale }
-            return try proceedPatiently()
-        } catch {
-            abandon()
-            throw error
-        }
+        // The file exists already and is a placeholder: the kernel looks it up again and opens it.
+        if !isNew, case .ready = try lookAtContents() {} else if !isNew { throw Errno.stale }
+        return try proceed(.none)
     }
 
     /// Parked opens of one file run one after the other.
     var line: SerialQueue { state.line }
 
-    /// Returns nil if it must be called again with `mayBlock` on a parking thread, and there again
-    /// if other programs have opened the file in the meantime.
-    func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
-        guard writes else { return try open(nil) }
+    /// Where an open stands.
+    enum Step: Sendable {
+        case opened(Opened)
+        /// Call `proceed` again in a moment.
+        case moment
+        /// Call `proceed` again with this patience, on a thread that has it.
+        case needs(Patience)
+    }
+
+    func proceed(_ patience: Patience) throws(Errno) -> Step {
+        guard patience == .room else {
+            do throws(Errno) { return try attempt(patience) } catch {
+                guard error == .noSpace else { throw error }
+                return .needs(.room)
+            }
+        }
+        let size = Int64(try file.status().st_size)
+        let bytes = truncates ? size : min(size, driver.volume.settings.copiedSizeMax)
+        return try driver.volume.withRoom(for: bytes) { () throws(Errno) in
+            let step = try attempt(.room)
+            if case .needs(.room) = step { throw .noSpace }
+            return step
+        }
+    }
+
+    private func attempt(_ patience: Patience) throws(Errno) -> Step {
+        guard writes else { return .opened(try open(nil)) }
         try refuseProtected()
         // Before the lock: asking for the caller's session may read files of /proc.
         let actor = driver.actor(caller)
-        let opened = try state.withContent(mayBlock: mayBlock) {
-            (content) throws(Errno) -> Opened? in
+        let step = try state.withContent(mayBlock: patience > .none) {
+            (content) throws(Errno) -> Step in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
-            guard try self.isInPlace(others: others) else { return nil }
+            // The applier's rename has begun and soon ends.
+            guard try self.isInPlace(others: others) else { return .moment }
             let maps = self.mayMap(in: mode)
             let status = try self.status()
             if self.truncates { self.looked = status }
@@ -167,40 +186,35 @@ final class Opening: @unchecked Sendable {
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
-                mayBlock: mayBlock, isLastTry: cl_clock_monotonic_ns() >= self.patienceEnd,
-                by: actor)
+                patience: patience, isLastTry: self.hasWaitedForCloses, by: actor)
             do throws(Errno) {
                 switch access {
-                case .slow: return nil
+                case .slow(let needed): return .needs(needed)
                 case .early:
-                    self.isEarly = true
-                    return nil
-                case .direct: return try self.open(nil)
+                    self.waitForCloses()
+                    return .moment
+                case .direct: return .opened(try self.open(nil))
                 case .guarded(let preImages):
                     content.preImages = preImages
                     let opened = try self.open(preImages, isSecured: maps)
-                    if opened == nil { self.takeBack(&content) }
-                    return opened
+                    if let opened { return .opened(opened) }
+                    self.takeBack(&content)
+                    return .needs(max(patience, .brief))
                 }
             } catch {
                 self.takeBack(&content)
                 throw error
             }
         }
-        return opened ?? nil
+        return step ?? .needs(.brief)
     }
 
-    /// Repeats until the file is open or refused, on a parking thread.
-    func proceedPatiently() throws(Errno) -> Opened {
-        patienceEnd = cl_clock_monotonic_ns() + Opening.patience
-        while true {
-            if let opened = try proceed(mayBlock: true) { return opened }
-            // RELEASE is served on another thread, soon after close(2) has returned.
-            if isEarly { usleep(1_000) }
-            isEarly = false
-            if isBeingReplaced { try driver.namespace.reading { () throws(Errno) in } }
-            isBeingReplaced = false
-        }
+    private func waitForCloses() {
+        closesUntil = closesUntil ?? cl_clock_monotonic_ns() + Opening.patience
+    }
+
+    private var hasWaitedForCloses: Bool {
+        closesUntil.map { cl_clock_monotonic_ns() >= $0 } ?? false
     }
 
     /// Returns false while the applier is replacing the file. Fails with ESTALE if the file was
@@ -208,8 +222,7 @@ final class Opening: @unchecked Sendable {
     private func isInPlace(others: Int) throws(Errno) -> Bool {
         guard !isNew else { return true }
         let flags = driver.nodes.flags(of: node)
-        isBeingReplaced = flags.contains(.beingReplaced)
-        guard !isBeingReplaced else { return false }
+        guard !flags.contains(.beingReplaced) else { return false }
         guard flags.contains(.orphan), others == 0 else { return true }
         let (node, thread) = (node.id, caller.process)
         if driver.staleOpens.withLock({ $0.isFirst(of: node, by: thread) }) { throw .stale }

@@ -44,28 +44,11 @@ extension Driver {
             guard volume.preventEviction(node.inode) else { return retry(request, else: {}, again) }
             defer { volume.allowEviction(node.inode) }
             if size > 0 { guard try haveWhole(request, found, again) else { return } }
-            let (state, file) = nodes.use(node, found)
-            defer { nodes.endUse(of: node, state) }
-            if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
-                return try finishSetattr(request, node, file, values, which)
+            let truncation = Truncation(
+                driver: self, node: node, file: found, size: size, handle: handle, caller: caller)
+            try truncation.run(request) { request throws(Errno) in
+                try self.finishSetattr(request, node, found, values, which)
             }
-            // A second use lasts until the parked part is done.
-            _ = nodes.use(node, file)
-            _ = volume.preventEviction(node.inode)
-            parking.park(
-                request, on: .opens, inLine: state.line,
-                { () throws(Errno) in
-                    _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
-                },
-                finally: {
-                    self.nodes.endUse(of: node, state)
-                    self.volume.allowEviction(node.inode)
-                },
-                answer: { request, _ in
-                    request.answer { () throws(Errno) in
-                        try self.finishSetattr(request, node, file, values, which)
-                    }
-                })
         }
     }
 
@@ -113,54 +96,6 @@ extension Driver {
     private func nanoseconds(_ time: timespec, _ which: Int32, set: Int32, now: Int32) -> Int {
         if which & now != 0 { return 0x3fff_ffff }  // UTIME_NOW
         return which & set != 0 ? time.tv_nsec : 0x3fff_fffe  // UTIME_OMIT
-    }
-
-    /// Handles truncate(2) and ftruncate(2). Returns false if it must be called again with
-    /// `mayBlock` on a parking thread.
-    private func truncate(
-        _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
-        _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
-    ) throws(Errno) -> Bool {
-        try state.withContent(mayBlock: mayBlock) { (content) throws(Errno) -> Bool in
-            let actor = self.actor(caller)
-            let before = try file.status()
-            let open = handle.flatMap { try? self.handles.find($0) }
-            // A handle that can read too changes the document in place.
-            let isWhole = size == 0 && open?.isReader != true
-            let seen = isWhole ? self.seen(by: caller, replacing: before, file, node) : nil
-            let isReady = try self.volume.willTruncate(
-                &content.writing, file: file.raw, status: before, to: size,
-                traits: self.traits(node), isWriter: open?.writes ?? false, seen: seen,
-                unique: caller.unique, mayBlock: mayBlock, by: actor)
-            guard isReady else { return false }
-            let descriptor = try self.writable(file, open, isGuarded: content.preImages != nil)
-            let isAbsent = PlaceholderMark(of: file.raw) != nil
-            if isAbsent { self.volume.willEmpty(inode: node.inode) }
-            _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
-            if isAbsent { try self.volume.didEmpty(file.raw) }
-            let after = try file.status()
-            self.volume.didTruncate(
-                &content.writing, file: file.raw, status: after, traits: self.traits(node),
-                by: actor)
-            if isWhole {
-                self.noteEmptied(before, as: after, by: caller)
-            } else {
-                self.seen.resized(before, as: after, by: caller)
-            }
-            return true
-        } ?? false
-    }
-
-    /// A descriptor for truncating. A file that a program has open for writing may be read-only by
-    /// now; unless this process is root, only the program's own handle can then write.
-    private func writable(_ file: SharedDescriptor, _ handle: Handle?, isGuarded: Bool)
-        throws(Errno) -> SharedDescriptor
-    {
-        if !actsAsCaller, let handle, handle.writes {
-            return SharedDescriptor(owning: try check(dup(try handle.descriptor())))
-        }
-        let access = (isGuarded ? O_RDWR : O_WRONLY) | O_NONBLOCK
-        return SharedDescriptor(owning: try check(cl_reopen(file.raw, access)))
     }
 
     func readlink(_ request: Request, _ id: UInt64) {

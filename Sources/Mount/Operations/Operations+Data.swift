@@ -77,7 +77,7 @@ extension Driver {
             { () throws(Errno) -> Int64 in
                 let result = bytes.withUnsafeBytes { bytes in
                     Result { () throws(Errno) in
-                        try self.volume.withRoom(for: Int64(bytes.count), mayBlock: true) {
+                        try self.volume.withRoom(for: Int64(bytes.count)) {
                             () throws(Errno) in
                             try self.writeNow(handle, bytes, at: position, for: caller)
                         }
@@ -95,7 +95,7 @@ extension Driver {
         let descriptor = try handle.descriptor()
         let offset = try offset(of: position, handle)
         try willWrite(handle, offset: offset, length: bytes.count)
-        return try changeNow(for: caller) {
+        return try change(for: caller) {
             switch position {
             case .offset: Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
             case .end: Int64(cl_pwrite_end(descriptor, bytes.baseAddress, bytes.count))
@@ -119,13 +119,12 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) in
                     // The old contents must be on the disk before the new ones.
-                    try handle.state.content.withLock { (content) throws(Errno) in
-                        try self.volume.syncOldContents(&content.writing)
-                    }
+                    let old = handle.state.content.withLock { $0.writing.unsyncedContents }
+                    try self.volume.sync(old)
                     let descriptor = try handle.descriptor()
                     try check(cl_fsync(descriptor, dataOnly))
                     handle.state.content.withLock {
-                        self.volume.didSync(&$0.writing, file: descriptor)
+                        self.volume.didSync(&$0.writing, old, file: descriptor)
                     }
                     // A program that syncs a file wants to keep it, even while it is still open.
                     self.nodes.remove(.unsaved, from: handle.node)
@@ -144,9 +143,9 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
-                    try self.volume.withRoom(for: length, mayBlock: true) { () throws(Errno) in
+                    try self.volume.withRoom(for: length) { () throws(Errno) in
                         try self.willWrite(handle, offset: offset, length: Int(length))
-                        _ = try self.changeNow(for: caller) {
+                        _ = try self.change(for: caller) {
                             Int64(cl_fallocate(descriptor, mode, offset, length))
                         }
                     }
@@ -192,10 +191,10 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let (input, descriptor) = (try source.descriptor(), try target.descriptor())
-                    return try self.volume.withRoom(for: Int64(length), mayBlock: true) {
+                    return try self.volume.withRoom(for: Int64(length)) {
                         () throws(Errno) in
                         try self.willWrite(target, offset: to.offset, length: length)
-                        return try self.changeNow(for: caller) {
+                        return try self.change(for: caller) {
                             cl_copy_file_range(
                                 input, from.offset, descriptor, to.offset, length)
                         }
@@ -217,14 +216,15 @@ extension Driver {
         _ request: Request, _ id: UInt64, command: UInt32, _ input: UnsafeRawBufferPointer,
         outCount: Int
     ) {
-        request.answer { () throws(Errno) in
+        var argument = [UInt8](repeating: 0, count: 64)
+        for (index, byte) in input.prefix(64).enumerated() { argument[index] = byte }
+        parking.changing(request) { [self, argument] request throws(Errno) in
+            var argument = argument
             let known: [UInt32] = [0x8008_6601, 0x4008_6602, 0x801c_581f, 0x401c_5820]
             guard known.contains(command), !VersionNodes.isVirtual(id) else { throw Errno(ENOTTY) }
             let file = try descriptor(try node(id))
             let real = SharedDescriptor(
                 owning: try check(cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)))
-            var argument = [UInt8](repeating: 0, count: 64)
-            for (index, byte) in input.prefix(64).enumerated() { argument[index] = byte }
             _ = try change(for: request.caller) {
                 Int64(cl_ioctl(real.raw, UInt(command), &argument))
             }

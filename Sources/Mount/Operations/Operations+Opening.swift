@@ -30,7 +30,7 @@ extension Driver {
             throw error
         }
         switch contents {
-        case .ready: try proceedReady(request, opening)
+        case .ready: try opening.run(request) { self.answerOpen($0, $1) }
         case .moment:
             retry(
                 request, else: { opening.abandon() },
@@ -41,26 +41,11 @@ extension Driver {
             awaitContents(
                 request, need, of: file, else: { opening.abandon() },
                 { request in
-                    request.answer { () throws(Errno) in try self.proceedReady(request, opening) }
+                    request.answer { () throws(Errno) in
+                        try opening.run(request) { self.answerOpen($0, $1) }
+                    }
                 })
         }
-    }
-
-    /// Continues an open when the contents that it needs are present.
-    private func proceedReady(_ request: Request, _ opening: Opening) throws(Errno) {
-        do throws(Errno) {
-            if let opened = try opening.proceed(mayBlock: false) {
-                return answerOpen(request, opened)
-            }
-        } catch {
-            opening.abandon()
-            throw error
-        }
-        parking.park(
-            request, on: .opens, inLine: opening.line,
-            { () throws(Errno) in try opening.proceedPatiently() },
-            preImages: { self.closeHandle($0.number) }, finally: { opening.abandon() },
-            answer: { self.answerOpen($0, $1) })
     }
 
     private func answerOpen(_ request: Request, _ opened: Opening.Opened) {
@@ -96,19 +81,26 @@ extension Driver {
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: status, seen: base, by: actor(caller))
             }
+            let forget: @Sendable () -> Void = { [nodes] in nodes.forget(entered.node.id) }
             let opening: Opening
-            let opened: Opening.Opened
             do throws(Errno) {
                 opening = try Opening(
                     self, entered.node, made.file, flags: flags, caller: caller,
                     isNew: made.isNew, known: made.isNew ? status : nil, real: made.real)
-                opened = try opening.finish()
             } catch {
-                nodes.forget(entered.node.id)
+                forget()
                 throw error
             }
-            answerCreate(
-                request, entered, made.isNew ? status : try made.file.status(), opened)
+            opening.whenAbandoned = forget
+            let step: Opening.Step
+            do throws(Errno) { step = try opening.beginNew() } catch {
+                opening.abandon()
+                throw error
+            }
+            opening.run(request, step) { [self] request, opened in
+                let now = made.isNew ? status : (try? made.file.status()) ?? status
+                answerCreate(request, entered, now, opened)
+            }
         }
     }
 
@@ -169,10 +161,8 @@ extension Driver {
         caller.umask = message.umask
         let flags = Int32(bitPattern: message.flags)
         let how = flags & ~(Flag.notOurs | Flag.direct) | Flag.temporary | flags & O_EXCL
-        let real = try volume.withRoom(mayBlock: false) { () throws(Errno) in
-            try create(for: caller) {
-                cl_openat(directory.raw, ".", how, message.mode & 0o7777)
-            }
+        let real = try create(for: caller) {
+            cl_openat(directory.raw, ".", how, message.mode & 0o7777)
         }
         let file: SharedDescriptor
         do throws(Errno) {
@@ -184,10 +174,14 @@ extension Driver {
         let status = try file.status()
         let node = nodes.enterOrphan(file, status: status, fresh: .unsaved)
         do throws(Errno) {
-            let opened = try Opening(
+            let opening = try Opening(
                 self, node, file, flags: flags, caller: caller, isNew: true, known: status,
-                real: real
-            ).finish()
+                real: real)
+            // Nobody else can have found a file without a name.
+            guard case .opened(let opened) = try opening.beginNew() else {
+                opening.abandon()
+                throw Errno.io
+            }
             var reply = cf_create_out()
             reply.entry = cf_entry_out(node, status, isVolatile: opened.handle.isSharedWriter)
             reply.open = opened.reply

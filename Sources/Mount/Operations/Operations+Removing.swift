@@ -92,29 +92,31 @@ extension Driver {
 
     func rename(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool = false
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32,
+        prepared: RenamePreparation = RenamePreparation()
     ) {
         let (source, target) = (from.parent, to.parent)
         parking.changingNames(request, from.name, to.name) {
             [self] (request, from, to) throws(Errno) in
             let ends = ((parent: source, name: from), (parent: target, name: to!))
-            let needed = try carryOut(request, ends.0, ends.1, flags: flags, isFetched: isFetched)
-            if let needed { return try fetch(needed, for: request, ends.0, ends.1, flags: flags) }
+            let needed = try carryOut(request, ends.0, ends.1, flags: flags, prepared: prepared)
+            if let needed {
+                return try prepare(
+                    needed, for: request, ends.0, ends.1, flags: flags, prepared)
+            }
             request.done()
         }
     }
 
-    /// Renames without answering the request. Returns what must be fetched first, with nothing
-    /// done, or nil.
+    /// Renames without answering the request. Returns what must be done first, with nothing done,
+    /// or nil.
     ///
     /// - Parameters:
     ///   - expected: The replaced file must have these attributes, or the call fails with EBUSY.
-    ///   - isFetched: Everything in the moved directory was fetched already.
     func carryOut(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32,
-        expected: FileSnapshot? = nil,
-        isFetched: Bool = false
+        expected: FileSnapshot? = nil, prepared: RenamePreparation = RenamePreparation()
     ) throws(Errno) -> Needed? {
         let source = try node(from.parent)
         let target = try node(to.parent)
@@ -149,7 +151,8 @@ extension Driver {
             )
             if !isApplier,
                 let needed = try needed(
-                    moved, here, there, over: replaced, flags: flags, isFetched: isFetched)
+                    moved, here, there, over: replaced, flags: flags,
+                    isFetched: prepared.isFetched)
             {
                 return needed
             }
@@ -159,9 +162,14 @@ extension Driver {
                     (source, from.name), moved, (target, to.name), replaced, flags: flags)
             }
             let isSave = !isExchange && isSave(moved, from.name, sourceDirectory, over: replaced)
-            let isStashed = try move(
-                moved, here, over: replaced, there, flags: flags, isSwap: isSwap,
+            let result = try move(
+                moved, here, over: replaced, there, flags: flags, isSwap: isSwap, prepared,
                 by: isApplier ? nil : request.caller, actor)
+            guard case .done(let isStashed) = result else {
+                return .copy(
+                    try SharedDescriptor(pathOf: to.name, in: targetDirectory.raw),
+                    there.place.spot)
+            }
             if isApplier { applierGuard.carriedOut() }
             if isSave { keepNumber(of: replaced, on: moved) }
             settle(
@@ -175,24 +183,24 @@ extension Driver {
     /// is nil for changes from the hub.
     private func move(
         _ moved: NamedFile, _ here: RenameEnd, over replaced: NamedFile?, _ there: RenameEnd,
-        flags: UInt32,
-        isSwap: Bool, by caller: Caller?, _ actor: Actor
-    ) throws(Errno) -> Bool {
+        flags: UInt32, isSwap: Bool, _ prepared: RenamePreparation, by caller: Caller?,
+        _ actor: Actor
+    ) throws(Errno) -> Renamed {
         let isExchange = flags & Flag.renameExchange != 0
         let bases = caller.map {
             self.bases(of: $0, moved, here, over: replaced, there, isExchange: isExchange)
         }
         if let caller, !isExchange { nodes.displacing(replaced?.node, unique: caller.unique) }
-        let isStashed = try volume.rename(
-            from: Place(
-                descriptor: here.directory.raw, inode: here.parent.inode, name: here.name),
-            to: Place(
-                descriptor: there.directory.raw, inode: there.parent.inode, name: there.name),
+        let result = try volume.rename(
+            from: here.place, to: there.place,
             flags: flags, moved: moved.status, replaced: replaced?.status,
             movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
-            isSwap: isSwap, seen: bases?.there, seenBack: bases?.here, by: actor)
-        noteRenamed(moved, from: here.parent, replaced, isExchange: isExchange, by: caller)
-        return isStashed
+            isSwap: isSwap, seen: bases?.there, seenBack: bases?.here, copy: prepared.copy,
+            isLastTry: prepared.isLastTry, by: actor)
+        if case .done = result {
+            noteRenamed(moved, from: here.parent, replaced, isExchange: isExchange, by: caller)
+        }
+        return result
     }
 
     /// Whether this rename is a save over a document that a program is about to open: the draft

@@ -42,7 +42,8 @@ extension Driver {
         _ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>,
         _ value: UnsafeRawBufferPointer, flags: Int32
     ) {
-        request.answer { () throws(Errno) in
+        let value = Array(value)
+        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let node = try node(id)
             let isBase = strcmp(name, NamedBase.attribute) == 0
             guard isBase ? nodes.flags(of: node).contains(.local) : isUserAttribute(name) else {
@@ -52,12 +53,12 @@ extension Driver {
             let isApplier = applierGuard.isApplier(request.caller.process)
             if isApplier { try admitChange(of: node) }
             if !isApplier, strcmp(name, Self.packageAttribute) == 0, try isDirectory(file) {
-                return makePackage(request, node, file, Array(value), flags: flags)
+                return makePackage(request, node, file, value, flags: flags)
             }
             // Setting an ACL may clear the set-group-ID bit, depending on the caller's rights.
             let isACL = strcmp(name, Protection.accessListName) == 0
             let set = {
-                Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
+                Int64(cl_setxattr_fd(file.raw, name, value, value.count, flags))
             }
             if isACL { _ = try change(for: request.caller, set) } else { try check(set()) }
             try noteAttribute(name, of: node, file)

@@ -61,13 +61,23 @@ extension Driver {
         let caller = Caller(
             uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
             unique: header.unique, group: cl_thread_request().group)
-        do throws(Errno) {
-            if volume.readOnly.isSet, !applierGuard.isApplier(caller.process) { throw .readOnly }
-            let made = try temporary(
-                header.nodeid, body.loadUnaligned(as: cf_create_in.self), caller)
+        guard !volume.readOnly.isSet || applierGuard.isApplier(caller.process) else {
+            return send(header.unique, error: EROFS)
+        }
+        let message = body.loadUnaligned(as: cf_create_in.self)
+        let make: @Sendable () throws(Errno) -> Void = { [self] () throws(Errno) in
+            let made = try temporary(header.nodeid, message, caller)
             if !send(header.unique, made.reply) { made.preImages() }
-        } catch {
-            send(header.unique, error: error.code)
+        }
+        do throws(Errno) { try make() } catch {
+            guard error == .noSpace else { return send(header.unique, error: error.code) }
+            parking.runDetached(on: .room) { [self] in
+                do throws(Errno) {
+                    try volume.withRoom { () throws(Errno) in try make() }
+                } catch {
+                    send(header.unique, error: error.code)
+                }
+            }
         }
     }
 

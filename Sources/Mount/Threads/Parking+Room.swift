@@ -3,11 +3,35 @@ import Glibc
 import SystemCalls
 import Volume
 
-// Changes of names on a full disk.
+// Changes on a full disk.
 extension Parking {
-    /// Runs a change of names, which answers the request as its last step, or throws with nothing
-    /// changed. If the disk is full, it is run again on another thread, which waits until old
-    /// contents have given way as for a write. Other requests are served meanwhile.
+    /// Runs a change, which answers the request as its last step, or throws with nothing changed.
+    /// If the disk is full, it is run again on another thread, which waits until old contents have
+    /// given way as for a write. Other requests are served meanwhile.
+    func changing(
+        _ request: Request, _ body: @escaping @Sendable (Request) throws(Errno) -> Void
+    ) {
+        request.answer { () throws(Errno) in
+            do throws(Errno) { try body(request) } catch {
+                guard error == .noSpace else { throw error }
+                waitForRoom(request, body)
+            }
+        }
+    }
+
+    private func waitForRoom(
+        _ request: Request, _ body: @escaping @Sendable (Request) throws(Errno) -> Void
+    ) {
+        let (caller, volume) = (request.caller, request.driver.volume)
+        runDetached(on: .room) {
+            cl_thread_serve(caller.unique, caller.group)
+            request.answer { () throws(Errno) in
+                try volume.withRoom { () throws(Errno) in try body(request) }
+            }
+        }
+    }
+
+    /// The same for a change of names, whose strings are copied only if it has to wait.
     func changingNames(
         _ request: Request, _ name: UnsafePointer<CChar>, _ other: UnsafePointer<CChar>? = nil,
         _ body:
@@ -18,17 +42,10 @@ extension Parking {
             do throws(Errno) { try body(request, name, other) } catch {
                 guard error == .noSpace else { throw error }
                 let (name, other) = (terminated(name), other.map(terminated) ?? [0])
-                let caller = request.caller
-                let volume = request.driver.volume
-                runDetached(on: .room) {
-                    cl_thread_serve(caller.unique, caller.group)
-                    request.answer { () throws(Errno) in
-                        try volume.withRoom(mayBlock: true) { () throws(Errno) in
-                            try name.asCString { (name) throws(Errno) in
-                                try other.asCString { (other) throws(Errno) in
-                                    try body(request, name, other)
-                                }
-                            }
+                waitForRoom(request) { request throws(Errno) in
+                    try name.asCString { (name) throws(Errno) in
+                        try other.asCString { (other) throws(Errno) in
+                            try body(request, name, other)
                         }
                     }
                 }

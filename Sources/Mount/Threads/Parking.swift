@@ -2,6 +2,7 @@ import CFuse
 import Glibc
 import Synchronization
 import SystemCalls
+import Volume
 
 /// Requests that may take long. Each waits here for one of a few threads, which also answers it. A
 /// worker thread must never wait, or it could not serve the request that would end the wait.
@@ -11,14 +12,25 @@ final class Parking: Sendable {
     enum Lane: Int, CaseIterable {
         /// Nothing: work that only has to run on another thread, soon.
         case ready
-        /// The recorder, for one file: opens, truncations and closes.
+        /// Another request for the same file, or a few accesses to the disk: opens, truncations and
+        /// closes. Nothing that takes longer runs here.
         case opens
         /// The journal, the recorder or old contents: questions about versions.
         case questions
         /// The disk, for as long as it takes: fsync and copies of any length.
         case disk
-        /// Space on the disk: writes that were refused it, until old contents have given way.
+        /// Space on the disk: requests that were refused it, until old contents have given way.
         case room
+
+        /// The lane for work that needs this patience.
+        init(_ patience: Patience) {
+            self =
+                switch patience {
+                case .none, .brief: .opens
+                case .copy: .disk
+                case .room: .room
+                }
+        }
 
         fileprivate var pool: ThreadPool {
             switch self {
@@ -136,11 +148,14 @@ final class Parking: Sendable {
     private func enqueue(_ lane: Lane, _ line: SerialQueue?, _ work: @escaping @Sendable () -> Void)
     {
         guard let line else { return start(lane, work) }
-        let withClaim: @Sendable () -> Void = {
-            work()
-            if let next = line.leave() { self.start(lane, next) }
+        // Work of one line may belong to several lanes.
+        let begin: @Sendable () -> Void = {
+            self.start(lane) {
+                work()
+                line.leave()?()
+            }
         }
-        if line.join(withClaim) { start(lane, withClaim) }
+        if line.join(begin) { begin() }
     }
 
     /// When the session has ended there are no threads any more, so the work runs at once.
@@ -239,7 +254,7 @@ final class SerialQueue: Sendable {
 
     private let state = Mutex(State())
 
-    /// Adds work. Returns true if the caller must run it at once.
+    /// Adds work. Returns true if the caller must begin it at once.
     func join(_ work: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             if state.isBusy {

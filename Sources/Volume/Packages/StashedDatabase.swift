@@ -38,15 +38,15 @@ struct StashedDatabase {
 extension Stash {
     /// A program that was killed may have left a log beside its database. The next program that
     /// opens the database applies the log and removes it, so a copy is kept with the old contents.
-    /// Returns false if that would take long and `mayBlock` is false.
+    /// Returns `.copy`, with nothing done, if that is more than `patience`.
     func keepLog(
-        of file: Int32, _ snapshot: FileSnapshot, with name: String, mayBlock: Bool
-    ) -> Bool {
+        of file: Int32, _ snapshot: FileSnapshot, with name: String, patience: Patience
+    ) -> Patience? {
         guard DatabaseLog.maybeDatabase(snapshot), let log = DatabaseLog.openLog(of: file) else {
-            return true
+            return nil
         }
-        guard mayBlock else { return false }
+        guard patience >= .copy else { return .copy }
         copyLog(log.raw, of: name)
-        return true
+        return nil
     }
 }

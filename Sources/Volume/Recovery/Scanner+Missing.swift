@@ -63,7 +63,9 @@ extension Scanner {
         guard !gone.isEmpty else { return }
         let count = try gone.reduce(0) { try $0 + countDocuments(in: $1, t) }
         let all = try t.documentCount()
-        if count > settings.missingMax, count > all / 2 {
+        let isMany = count > settings.missingMax && count > all / 2
+        // An empty tree is more likely a disk that is not mounted, or a copy without its contents.
+        if isMany || count == all && count >= settings.missingOfAll {
             reports.tell(
                 "brake",
                 "\(count) of \(all) documents are missing from the working tree. They are not "

@@ -58,6 +58,16 @@ final class Reserve: Sendable {
         return cl_ftruncate(file.raw, 0) == 0
     }
 
+    /// Runs `body`, which gives a file a name in the stash. That may need a block, and a full disk
+    /// must not forbid the removal that would empty it, so the reserve is given up for it.
+    @discardableResult
+    func using<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
+        do throws(Errno) { return try body() } catch {
+            guard error == .noSpace, giveUp() else { throw error }
+            return try body()
+        }
+    }
+
     /// Gives the reserve up when less space than its size is free on the disk.
     func giveUpIfFull() {
         guard let space = DiskSpace(of: directory), space.free < wanted(space) else { return }

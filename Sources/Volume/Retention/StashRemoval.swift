@@ -10,7 +10,7 @@ final class StashRemoval {
     private let writer: JournalWriter
     private let stash: Stash
     private let versions: VersionRemoval
-    /// Whether contents were found that stay only while a program has them open.
+    /// Whether contents that take space were found that stay only while a program has them open.
     var isHeldBack = false
 
     init(writer: JournalWriter, stash: Stash, versions: VersionRemoval) {
@@ -93,7 +93,9 @@ final class StashRemoval {
         }
         // While a program writes the document, its last save exists only here.
         if work.isWriting, entry == work.priorContents.last(where: { $0.entry != nil })?.entry {
-            isHeldBack = true
+            // A pre-image log in which nothing is saved yet would free nothing when it is closed,
+            // and the program that waits may be the one that has it open, to append.
+            if let size = size(ofStashed: entry), size > 0 { isHeldBack = true }
             return false
         }
         // Contents that become conflict versions stay. A document's prior contents may be removed

@@ -50,6 +50,8 @@ package struct Settings: Sendable {
     /// How many documents may be missing after a scan without question. If more than these and more
     /// than half of all are missing, none of them counts as deleted.
     package var missingMax = 20
+    /// If all documents of a volume with at least this many are missing, none counts as deleted.
+    package var missingOfAll = 3
     /// In bytes. A larger document is synced and cut on a thread of its own, so that others need
     /// not wait.
     package var largeBytes: Int64 = 64 << 20
@@ -73,10 +75,8 @@ package struct Settings: Sendable {
     /// old versions. 0 never removes any.
     package var freeShare = 0.1
     package var freeBytesKept: Int64 = 512 << 20
-    /// Seconds that a program waits for space to be freed: while other requests wait behind it, and
-    /// while none do (`roomSecondsParked`).
-    package var roomSeconds = 3.0
-    package var roomSecondsParked = 30.0
+    /// Seconds that a program waits for space to be freed.
+    package var roomSeconds = 30.0
     /// Seconds between two checks of the eviction limits.
     package var evictionSeconds = 30.0
 

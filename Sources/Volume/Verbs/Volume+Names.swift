@@ -30,21 +30,11 @@ extension Volume {
         // moment.
         let aside = stash.newName(.displaced, snapshot, spot: spot, actor: actor)
         if DatabaseLog.maybeDatabase(snapshot) { stash.linkLog(beside: place, of: aside) }
-        try usingReserve { () throws(Errno) in
+        try store.reserve.using { () throws(Errno) in
             try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         }
         events.append(.removed(spot, snapshot, stash: aside, by: actor))
         return true
-    }
-
-    /// A new name in the stash may need a block. A full disk must not forbid the removal that would
-    /// empty it, so the reserve is given up for it.
-    @discardableResult
-    private func usingReserve<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
-        do throws(Errno) { return try body() } catch {
-            guard error == .noSpace, store.reserve.giveUp() else { throw error }
-            return try body()
-        }
     }
 
     package func rmdir(_ place: Place, status: stat, by actor: Actor) throws(Errno) {
@@ -52,7 +42,7 @@ extension Volume {
         events.append(.removed(place.spot, FileSnapshot(status), stash: nil, by: actor))
     }
 
-    /// renameat2(2) with all flags. Returns true if what was replaced went to the stash.
+    /// renameat2(2) with all flags.
     ///
     /// - Parameters:
     ///   - moved: The attributes of the item at `from`.
@@ -60,11 +50,14 @@ extension Volume {
     ///   - isSwap: With RENAME_EXCHANGE: the items are exchanged, not their contents.
     ///   - seen: What the program had seen, if that differs from what it replaces.
     ///   - seenBack: The same for the item that comes to `from`.
+    ///   - copy: A copy of the replaced file, after `Renamed.needsCopy`.
+    ///   - isLastTry: Copies were made in vain, because the replaced file changes all the time.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
         movedTraits: Traits, replacedTraits: Traits, isSwap: Bool = false,
-        seen: NamedBase? = nil, seenBack: NamedBase? = nil, by actor: Actor
-    ) throws(Errno) -> Bool {
+        seen: NamedBase? = nil, seenBack: NamedBase? = nil, copy: ReplacedCopy? = nil,
+        isLastTry: Bool = false, by actor: Actor
+    ) throws(Errno) -> Renamed {
         let snapshot = FileSnapshot(moved)
         if flags & UInt32(RENAME_EXCHANGE) != 0, let replaced {
             try check(
@@ -76,35 +69,43 @@ extension Volume {
                 [(snapshot.inode, seen), (UInt64(replaced.st_ino), seenBack)].compactMap {
                     (inode, base) in base.map { .unseen(inode: inode, $0) }
                 })
-            return false
+            return .done(isStashed: false)
         }
         if let replaced, replaced.st_ino == moved.st_ino {
             // Both are names of one file; rename(2) leaves them alone.
             try check(
                 cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
-            return false
+            return .done(isStashed: false)
         }
         var unseen: NamedBase?
+        // A base that the program names itself has priority over what the mount has seen.
+        var isNamed = false
         if movedTraits.contains(.local), snapshot.isFile {
-            unseen = NamedBase(takenOff: from.name, in: from.descriptor)
+            unseen = NamedBase(of: from.name, in: from.descriptor)
+            isNamed = unseen != nil
             // A save of a deleted document does not restore it.
             guard replaced != nil || unseen == nil else { throw .notFound }
-            // A base that the program names itself has priority over what the mount has seen.
-            let isNamed = unseen != nil
             if let replaced, unseen?.isThat(of: FileSnapshot(replaced)) == true { unseen = nil }
             if !isNamed { unseen = seen }
         } else if replaced != nil {
             unseen = seen
         }
         let returns = replaced == nil ? seen : nil
-        let aside = try replace(to, replaced, replacedTraits, with: from, flags: flags, by: actor)
+        let displacement = Displacement(
+            stash: stash, reserve: store.reserve, to: to, from: from, flags: flags, actor: actor)
+        let result = try displacement.replace(
+            replaced.map { FileSnapshot($0) },
+            keeps: replaced.map { keeps($0, replacedTraits) } ?? false, copy: copy,
+            isLastTry: isLastTry)
+        guard case .replaced(let aside) = result else { return .needsCopy }
+        if isNamed { NamedBase.remove(from: to.name, in: to.descriptor) }
         events.append(
             .renamed(
                 from: from.spot, to: to.spot, snapshot, replaced: replaced.map { FileSnapshot($0) },
                 stash: aside, unseen: unseen, by: actor),
             returns.map { [.unseen(inode: snapshot.inode, $0)] } ?? [])
         if aside == nil, let replaced { noteGone(replaced) }
-        return aside != nil
+        return .done(isStashed: aside != nil)
     }
 
     /// Notes that the inode is free and may be reused for another file.
@@ -113,83 +114,14 @@ extension Volume {
         if snapshot.isFile, status.st_nlink == 1 { events.append(.gone(inode: snapshot.inode)) }
     }
 
-    /// Renames. What was replaced is in the stash then, under the returned name.
-    private func replace(
-        _ to: Place, _ replaced: stat?, _ traits: Traits, with from: Place, flags: UInt32,
-        by actor: Actor
-    ) throws(Errno) -> String? {
-        let aside: String?
-        do throws(Errno) {
-            aside = try usingReserve { () throws(Errno) in
-                try putAside(replaced, at: to, traits: traits, by: actor)
-            }
-        } catch {
-            // The file system has no hard links, or this user may not link this file
-            // (protected_hardlinks).
-            guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(error.code), let replaced else {
-                throw error
-            }
-            if flags == 0, let aside = try exchange(from, to, FileSnapshot(replaced), by: actor) {
-                return aside
-            }
-            aside = try copyAside(to, FileSnapshot(replaced), by: actor)
-        }
-        let result = cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags)
-        if result < 0 {
-            if let aside { stash.remove(aside) }
-            throw Errno(-result)
-        }
-        return aside
-    }
-
-    /// Replaces without a second link and without a copy: for a moment `from` shows the file that
-    /// is being replaced. Returns nil if the file system cannot exchange names.
-    private func exchange(_ from: Place, _ to: Place, _ snapshot: FileSnapshot, by actor: Actor)
-        throws(Errno) -> String?
-    {
-        func exchange() -> Int32 {
-            cl_renameat2(
-                from.descriptor, from.name, to.descriptor, to.name, UInt32(RENAME_EXCHANGE))
-        }
-        let result = exchange()
-        if result == -EINVAL || result == -EOPNOTSUPP { return nil }
-        try check(result)
-        let aside = stash.newName(.displaced, snapshot, spot: to.spot, actor: actor)
-        let moved = cl_renameat2(from.descriptor, from.name, stash.directory, aside, 0)
-        if moved < 0 {
-            _ = exchange()
-            throw Errno(-moved)
-        }
-        return aside
-    }
-
-    private func copyAside(_ place: Place, _ snapshot: FileSnapshot, by actor: Actor) throws(Errno)
-        -> String
-    {
-        let file = Descriptor(
-            owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
-        let copy = stash.newName(.copied, snapshot, spot: place.spot, actor: actor)
-        try stash.copy(of: file.raw, snapshot, into: copy)
-        try stash.sync(copy)
-        return copy
-    }
-
-    /// Gives the file that is about to be replaced a second link in the stash, so that the
-    /// replacement itself stays one atomic step.
-    private func putAside(_ status: stat?, at place: Place, traits: Traits, by actor: Actor)
-        throws(Errno) -> String?
-    {
-        guard let status, !traits.contains(.local) else { return nil }
+    /// Whether the contents of a file that is about to be replaced are kept. A file that its
+    /// creator is still writing is kept too: a later close makes it a save of a superseded
+    /// document, which is a conflict.
+    private func keeps(_ status: stat, _ traits: Traits) -> Bool {
         let snapshot = FileSnapshot(status)
-        // A file that its creator is still writing is kept too: a later close makes it a save of a
-        // superseded document, which is a conflict.
-        guard
-            holdsBytes(snapshot, links: status.st_nlink)
-                || traits.contains(.unsaved) && snapshot.isFile && status.st_nlink == 1
-        else { return nil }
-        let aside = stash.newName(.displaced, snapshot, spot: place.spot, actor: actor)
-        try check(cl_linkat(place.descriptor, place.name, stash.directory, aside, 0))
-        return aside
+        return !traits.contains(.local)
+            && (holdsBytes(snapshot, links: status.st_nlink)
+                || traits.contains(.unsaved) && snapshot.isFile && status.st_nlink == 1)
     }
 
     private func holdsBytes(_ snapshot: FileSnapshot, links: nlink_t) -> Bool {

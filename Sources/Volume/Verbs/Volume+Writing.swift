@@ -24,7 +24,7 @@ extension Volume {
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool,
         seen: NamedBase? = nil, maps: Bool = false,
         appends: Bool = false, isNew: Bool, traits: Traits, others: Int, unique: UInt64,
-        mayBlock: Bool, isLastTry: Bool = false, by actor: Actor
+        patience: Patience, isLastTry: Bool = false, by actor: Actor
     ) throws(Errno) -> WriteAccess {
         if writing.writers == 0 { writing.era = unrecorded.era }
         if isNew || !FileSnapshot(status).isFile {
@@ -35,28 +35,31 @@ extension Volume {
         }
         let snapshot = FileSnapshot(status)
         if writing.writers > 0 {
-            guard mayBlock || !writing.isSynced(snapshot) else { return .slow }
+            if truncates || maps, let needed = writing.preImages?.patienceToSave(from: 0),
+                patience < needed
+            {
+                return .slow(needed)
+            }
             switch try noteBoundary(
                 &writing, file: file, snapshot: snapshot, traits: traits, earlier: writing.writers,
-                unique: unique, isWhole: truncates, mayBlock: mayBlock, isLastTry: isLastTry)
+                unique: unique, isWhole: truncates, patience: patience, isLastTry: isLastTry)
             {
             case .noted: break
-            case .slow: return .slow
+            case .slow(let needed): return .slow(needed)
             case .early: return .early
             }
             if truncates { settleAll(&writing, inode: snapshot.inode) }
-            if truncates || maps, let preImages = writing.preImages {
-                guard mayBlock, try saveAll(of: file, in: preImages, from: 0, mayBlock: mayBlock)
-                else {
-                    return .slow
-                }
+            if truncates || maps, let preImages = writing.preImages,
+                let needed = try saveAll(of: file, in: preImages, from: 0)
+            {
+                return .slow(needed)
             }
-        } else if !(try secure(
-            &writing, file: file, snapshot: snapshot, whole: truncates || maps, appends: appends,
-            traits: traits, isUnseen: seen != nil, mayBlock: mayBlock, by: actor))
-        {
-            return .slow
         } else {
+            let needed = try secure(
+                &writing, file: file, snapshot: snapshot, whole: truncates || maps,
+                appends: appends, traits: traits, isUnseen: seen != nil, patience: patience,
+                by: actor)
+            if let needed { return .slow(needed) }
             writing.baseline = snapshot
         }
         noteUnseen(seen, snapshot, isSecured: writing.writers > 0 || writing.isSecured)
@@ -102,15 +105,16 @@ extension Volume {
     }
 
     /// Called before a program's fsync(2): makes the old contents durable before the new ones.
-    package func syncOldContents(_ writing: inout Writing) throws(Errno) {
-        try writing.preImages?.sync()
-        for name in writing.unsynced { try stash.sync(name) }
-        writing.removeUnsynced()
+    /// Takes as long as their length needs, so nothing may be locked; `didSync` is told of them.
+    package func sync(_ old: UnsyncedContents) throws(Errno) {
+        try old.preImages?.sync()
+        for name in old.names { try stash.sync(name) }
     }
 
     /// Called after fsync(2): the present contents are promised to be on the disk, as if they were
     /// recorded.
-    package func didSync(_ writing: inout Writing, file: Int32) {
+    package func didSync(_ writing: inout Writing, _ old: UnsyncedContents, file: Int32) {
+        writing.remove(old)
         let snapshot = snapshot(file)
         writing.synced = snapshot
         unrecorded.remove(inode: snapshot.inode)
@@ -145,41 +149,43 @@ extension Volume {
     }
 
     /// Called before truncate(2), or before ftruncate(2) by a handle that is open for writing
-    /// (`isWriter`). Returns false if it must be called again with `mayBlock`, on a thread that may
-    /// wait.
+    /// (`isWriter`). Returns the patience that it needs if it must be called again with that.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
-        isWriter: Bool = false, seen: NamedBase? = nil, unique: UInt64, mayBlock: Bool,
+        isWriter: Bool = false, seen: NamedBase? = nil, unique: UInt64, patience: Patience,
         by actor: Actor
-    ) throws(Errno) -> Bool {
+    ) throws(Errno) -> Patience? {
         let snapshot = FileSnapshot(status)
-        guard snapshot.isFile else { return true }
+        guard snapshot.isFile else { return nil }
         if writing.writers > 0 {
+            if let needed = writing.preImages?.patienceToSave(from: size), patience < needed {
+                return needed
+            }
             let others = writing.writers - (isWriter ? 1 : 0)
             if others > 0 {
-                guard mayBlock || !writing.isSynced(snapshot) else { return false }
                 let boundary = try noteBoundary(
                     &writing, file: file, snapshot: snapshot, traits: traits, earlier: others,
-                    unique: unique, isWhole: size == 0, mayBlock: mayBlock, isLastTry: true)
-                if boundary == .slow { return false }
+                    unique: unique, isWhole: size == 0, patience: patience, isLastTry: true)
+                if case .slow(let needed) = boundary { return needed }
                 if size == 0 { settleAll(&writing, inode: snapshot.inode) }
             }
             if let preImages = writing.preImages,
-                try !saveAll(of: file, in: preImages, from: size, mayBlock: mayBlock)
+                let needed = try saveAll(of: file, in: preImages, from: size)
             {
-                return false
+                return needed
             }
             noteUnseen(seen, snapshot, isSecured: true)
-            return true
+            return nil
         }
         writing.era = unrecorded.era
         // Growing a file overwrites nothing, but the previous version must not grow with it.
-        let done = try secure(
+        let needed = try secure(
             &writing, file: file, snapshot: snapshot, whole: true, traits: traits,
-            isUnseen: seen != nil, mayBlock: mayBlock, by: actor)
-        if done { writing.preImages = nil }
-        if done { noteUnseen(seen, snapshot, isSecured: writing.isSecured) }
-        return done
+            isUnseen: seen != nil, patience: patience, by: actor)
+        if let needed { return needed }
+        writing.preImages = nil
+        noteUnseen(seen, snapshot, isSecured: writing.isSecured)
+        return nil
     }
 
     /// Called after a truncation, which is a save unless the file is open for writing.
@@ -205,35 +211,36 @@ extension Volume {
         events.append(.attributes(inode: inode, Protection(of: file)))
     }
 
-    /// Puts the present contents, the last save, into the stash. Returns false if that would take
-    /// long and `mayBlock` is false.
+    /// Puts the present contents, the last save, into the stash. Returns the patience that this
+    /// needs if that is more than `patience`.
     private func secure(
         _ writing: inout Writing, file: Int32, snapshot: FileSnapshot, whole: Bool,
         appends: Bool = false,
-        traits: Traits, isUnseen: Bool = false, mayBlock: Bool, by actor: Actor
-    ) throws(Errno) -> Bool {
+        traits: Traits, isUnseen: Bool = false, patience: Patience, by actor: Actor
+    ) throws(Errno) -> Patience? {
         writing.isSecured = false
         guard snapshot.size > 0, !traits.contains(.local), isUnseen || !kept.use(snapshot) else {
-            return true
+            return nil
         }
         // Contents that large never become a version.
-        guard snapshot.size <= PackStore.Limits.contentBytes else { return true }
+        guard snapshot.size <= PackStore.Limits.contentBytes else { return nil }
         // A placeholder's version is at the hub, so it can be emptied.
-        if PlaceholderMark(of: file) != nil { return true }
-        // The copy must be synced, which takes long.
-        if !mayBlock, !unrecorded.contains(snapshot) { return false }
+        if PlaceholderMark(of: file) != nil { return nil }
         let isSmall = snapshot.size <= (appends ? PreImageLog.blockSize : settings.copiedSizeMax)
+        // A clone costs little, but first all that was written to the file goes to the disk.
+        if !isSmall, whole || stash.mayClone, patience < .copy { return .copy }
+        // What was promised to be on the disk must be synced again.
+        if patience < .brief, !unrecorded.contains(snapshot) { return .brief }
         let name = stash.newName(
             isSmall || whole ? .copied : .preImages, snapshot, spot: nil, actor: actor)
-        guard stash.keepLog(of: file, snapshot, with: name, mayBlock: mayBlock) else {
-            return false
+        if let needed = stash.keepLog(of: file, snapshot, with: name, patience: patience) {
+            return needed
         }
-        if isSmall || whole && mayBlock {
-            guard try copy(file, snapshot, into: name, mayBlock: mayBlock) else { return false }
+        if isSmall || whole {
+            let needed = try copy(file, snapshot, into: name)
+            if let needed { return needed }
         } else if stash.cloneIfPossible(file, snapshot, into: name) {
-            // A clone is as good as a copy and costs nothing.
-        } else if whole {
-            return false
+            // A clone is as good as a copy.
         } else {
             let copy = try Descriptor(
                 opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
@@ -255,41 +262,33 @@ extension Volume {
         } else {
             writing.addUnsynced(name)
         }
-        return true
+        return nil
     }
 
-    /// Puts contents into the stash, which needs up to `bytes`. On a full disk older contents are
-    /// removed for that. Returns false if that would take long and `mayBlock` is false.
-    private func putAside(
-        _ bytes: Int64, mayBlock: Bool, _ body: () throws(Errno) -> Void
-    ) throws(Errno) -> Bool {
-        guard mayBlock else {
-            do throws(Errno) { try body() } catch {
-                guard error == .noSpace else { throw error }
-                return false
-            }
-            return true
+    /// Puts contents into the stash. Returns `.room` if the disk is full: with that patience, the
+    /// caller frees space and then calls again.
+    private func putAside(_ body: () throws(Errno) -> Void) throws(Errno) -> Patience? {
+        do throws(Errno) { try body() } catch {
+            guard error == .noSpace else { throw error }
+            return .room
         }
-        try withRoom(for: bytes, mayBlock: true, body)
-        return true
+        return nil
     }
 
-    private func copy(_ file: Int32, _ snapshot: FileSnapshot, into name: String, mayBlock: Bool)
-        throws(Errno) -> Bool
+    private func copy(_ file: Int32, _ snapshot: FileSnapshot, into name: String) throws(Errno)
+        -> Patience?
     {
-        try putAside(snapshot.size, mayBlock: mayBlock) { () throws(Errno) in
+        try putAside { () throws(Errno) in
             try stash.copy(of: file, snapshot, into: name)
         }
     }
 
-    private func saveAll(
-        of file: Int32, in preImages: PreImageLog, from offset: Int64, mayBlock: Bool
-    )
-        throws(Errno) -> Bool
+    private func saveAll(of file: Int32, in preImages: PreImageLog, from offset: Int64)
+        throws(Errno) -> Patience?
     {
         let descriptor = Descriptor(
             owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
-        return try putAside(preImages.size, mayBlock: mayBlock) { () throws(Errno) in
+        return try putAside { () throws(Errno) in
             try preImages.willTruncate(descriptor.raw, to: offset)
         }
     }
@@ -300,19 +299,22 @@ extension Volume {
     /// contents are copied only for a writer that destroys the whole (`isWhole`).
     private func noteBoundary(
         _ writing: inout Writing, file: Int32, snapshot: FileSnapshot, traits: Traits, earlier: Int,
-        unique: UInt64, isWhole: Bool, mayBlock: Bool, isLastTry: Bool
+        unique: UInt64, isWhole: Bool, patience: Patience, isLastTry: Bool
     ) throws(Errno) -> BoundaryResult {
         guard snapshot.size > 0, snapshot.size <= PackStore.Limits.contentBytes,
             !traits.contains(.local), writing.baseline.map({ snapshot.differs(from: $0) }) ?? true
         else { return .noted }
         if snapshot.size > settings.copiedSizeMax {
-            guard mayBlock else { return .slow }
             // The close is served only while this file is not locked, so it is waited for outside.
             guard isLastTry else { return .early }
             guard isWhole else { return .noted }
+            guard patience >= .copy else { return .slow(.copy) }
         }
+        if patience < .brief, writing.isSynced(snapshot) { return .slow(.brief) }
         let name = stash.newName(.copied, snapshot, spot: nil, actor: writing.actor)
-        guard try copy(file, snapshot, into: name, mayBlock: mayBlock) else { return .slow }
+        if let needed = try copy(file, snapshot, into: name) {
+            return .slow(needed)
+        }
         if writing.isSynced(snapshot) { try stash.sync(name) } else { writing.addUnsynced(name) }
         writing.boundaries.append(
             Writing.Boundary(
@@ -322,8 +324,8 @@ extension Volume {
 
     private enum BoundaryResult {
         case noted
-        /// It takes long: call again with `mayBlock`.
-        case slow
+        /// Call again with this patience.
+        case slow(Patience)
         /// The contents are too large to be copied on suspicion, and a close may be on its way.
         case early
     }

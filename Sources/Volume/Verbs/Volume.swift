@@ -140,12 +140,11 @@ package final class Volume: Sendable {
 
     /// Runs `body`, which needs this many bytes of disk space. If there is not enough space, frees
     /// some by removing old contents and tries again, unless nothing can be removed. Blocks
-    /// meanwhile: briefly if the caller's thread serves all requests, longer with `mayBlock`.
+    /// meanwhile, so no thread that serves all requests may call it.
     package func withRoom<Result>(
-        for bytes: Int64 = 0, mayBlock: Bool, _ body: () throws(Errno) -> Result
+        for bytes: Int64 = 0, _ body: () throws(Errno) -> Result
     ) throws(Errno) -> Result {
-        let patience = mayBlock ? settings.roomSecondsParked : settings.roomSeconds
-        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.roomSeconds)
         var triesLeft = Volume.triesMax
         while true {
             do throws(Errno) { return try body() } catch {

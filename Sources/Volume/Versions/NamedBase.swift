@@ -21,15 +21,23 @@ package struct NamedBase: Hashable, Sendable {
         (self.size, self.modified, self.mergesOnlyManually) = (size, modified, mergesOnlyManually)
     }
 
-    /// Reads the attribute of a draft and removes it; nil if it has none.
-    init?(takenOff name: UnsafePointer<CChar>, in directory: Int32) {
-        guard
-            let file = try? Descriptor(
-                owning: check(cl_openat(directory, name, O_PATH | O_NOFOLLOW, 0))),
+    /// Reads the attribute of a draft; nil if it has none.
+    init?(of name: UnsafePointer<CChar>, in directory: Int32) {
+        guard let file = NamedBase.open(name, in: directory),
             let value = try? extendedAttribute(NamedBase.attribute, of: file.raw)
         else { return nil }
-        _ = cl_removexattr_fd(file.raw, NamedBase.attribute)
         self.init(value)
+    }
+
+    /// Removes the attribute of a draft that has become the document.
+    static func remove(from name: UnsafePointer<CChar>, in directory: Int32) {
+        guard let file = open(name, in: directory) else { return }
+        _ = cl_removexattr_fd(file.raw, attribute)
+    }
+
+    private static func open(_ name: UnsafePointer<CChar>, in directory: Int32) -> Descriptor? {
+        let file = cl_openat(directory, name, O_PATH | O_NOFOLLOW, 0)
+        return file < 0 ? nil : Descriptor(owning: file)
     }
 
     /// Reads the value of the attribute: the size, then the time in seconds and nanoseconds,

@@ -30,7 +30,14 @@ struct HubInMemory {
     var twin: LedgerTwin?
 
     /// Resets the copy, because the hub was restored from a backup.
-    func beginTwin() { twin?.begin(with: table, aliases: aliases) }
+    func beginTwin() {
+        let completed = answered.values.filter {
+            $0.id.epoch == epoch(of: $0.id.device) && $0.id.number <= last[$0.id.device] ?? 0
+        }
+        twin?.begin(
+            with: table, aliases: aliases,
+            completed: completed.sorted { $0.id.number < $1.id.number })
+    }
 
     func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? 1 }
 
@@ -47,15 +54,19 @@ struct HubInMemory {
         guard request.volumeEpoch == volumeEpoch else { return .volumeEpoch }
         guard request.epoch == epoch(of: request.device) else { return .deviceEpoch }
         let known = last[request.device] ?? 0
+        twin?.check(last: known, of: request.device, epoch: request.epoch)
         guard request.operations.first?.id.number ?? 0 <= known + 1 else { return .gap }
         for operation in request.operations {
             if operation.id.number <= known, !mistakes.contains(.appliesTwice) {
-                guard let old = answered[operation.id],
-                    old.item == operation.item, old.change.sameTask(as: operation.change)
+                let old = answered[operation.id]
+                twin?.check(old, repeated: operation.id, last: known)
+                guard let old, old.item == operation.item,
+                    old.change.sameTask(as: operation.change)
                 else { return .copied }
                 continue
             }
             answered[operation.id] = operation
+            twin?.note(completed: operation)
             if isOverQuota(operation) {
                 last[request.device] = operation.id.number
                 refused.insert(operation.id)

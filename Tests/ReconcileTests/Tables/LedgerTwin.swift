@@ -4,16 +4,40 @@ import Model
 @testable import Hub
 @testable import Reconcile
 
-/// The hub's items in SQLite beside the table in memory: each operation is decided on both.
+/// The hub's tables in SQLite beside those in memory: each operation is decided on both.
 final class LedgerTwin {
+    /// A planted fault of the tables, to show that it would be found.
+    enum Plant: Hashable, CaseIterable, Sendable {
+        case answers(AnswerTwin.Plant)
+        case chunks(ChunkTwin.Plant)
+
+        static let allCases =
+            AnswerTwin.Plant.allCases.map(Plant.answers)
+            + ChunkTwin.Plant.allCases.map(Plant.chunks)
+    }
+
     private let transaction: any LedgerTransaction
+    private let answers: AnswerTwin
+    private let chunks: ChunkTwin
     private(set) var fault: String?
     /// A new id each time the hub is restored.
     private var volume = Identifier(high: 4, low: 0)
 
-    init(_ transaction: any LedgerTransaction) { self.transaction = transaction }
+    init(_ transaction: any LedgerTransaction, plant: Plant? = nil) {
+        self.transaction = transaction
+        var plants: (answers: AnswerTwin.Plant?, chunks: ChunkTwin.Plant?)
+        switch plant {
+        case .answers(let plant): plants.answers = plant
+        case .chunks(let plant): plants.chunks = plant
+        case nil: break
+        }
+        answers = AnswerTwin(transaction, plant: plants.answers)
+        chunks = ChunkTwin(transaction, plant: plants.chunks)
+    }
 
-    private func blame(_ text: String) { if fault == nil { fault = "the ledger: \(text)" } }
+    private func blame(_ text: String?) {
+        if let text, fault == nil { fault = "the ledger: \(text)" }
+    }
 
     private func attempt(_ body: () throws -> Void) {
         guard fault == nil else { return }
@@ -39,7 +63,24 @@ final class LedgerTwin {
                 let mine = try transaction.alias(of: id, in: volume)
                 if mine != target { blame("the alias \(id.low)") }
             }
+            blame(
+                try chunks.follow(
+                    operation, at: Int64(sequence), recorded: table.recorded.map(\.content)))
         }
+    }
+
+    // MARK: The operations that devices have sent
+
+    func check(last: UInt64, of device: Identifier, epoch: UInt32) {
+        attempt { blame(try answers.check(last: last, of: device, epoch: epoch, in: volume)) }
+    }
+
+    func check(_ old: Operation?, repeated id: OperationID, last: UInt64) {
+        attempt { blame(try answers.check(old, id, last: last, in: volume)) }
+    }
+
+    func note(completed operation: Operation) {
+        attempt { try answers.note(operation, in: volume) }
     }
 
     /// Checks that all pages together have what the feed in memory has, and nothing twice.
@@ -69,9 +110,14 @@ final class LedgerTwin {
     }
 
     /// Begins again, because the hub was restored from a backup.
-    func begin(with table: Catalogue, aliases: [(sequence: UInt64, id: Identifier)]) {
+    func begin(
+        with table: Catalogue, aliases: [(sequence: UInt64, id: Identifier)],
+        completed: [Operation]
+    ) {
         attempt {
             volume = Identifier(high: 4, low: volume.low + 1)
+            chunks.begin(in: volume)
+            for operation in completed { try answers.note(operation, in: volume) }
             for item in table.all { try transaction.put(item, in: volume) }
             for (sequence, id) in aliases {
                 guard let target = table.aliases[id] else { continue }

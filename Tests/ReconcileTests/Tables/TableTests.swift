@@ -34,16 +34,26 @@ import Testing
 
     @Test(arguments: JournalTwin.Plant.allCases)
     func aFaultOfTheTablesIsFound(_ plant: JournalTwin.Plant) async throws {
+        try await find("\(plant)") { try await $0.run($1, plant: plant) }
+    }
+
+    private func find(_ plant: String, _ run: (Works, UInt64) async throws -> String?) async throws
+    {
         var random = SeededRandom(seed: 1313)
         let works = try Works()
         for count in 1...Self.count {
             let seed = count <= Self.rare.count ? Self.rare[count - 1] : random.next()
-            guard let fault = try await works.run(seed, plant: plant) else { continue }
+            guard let fault = try await run(works, seed) else { continue }
             // A failure that also happens without the fault does not count.
             if try await works.run(seed) != nil { continue }
             return print("\(plant): found after \(count) schedules: \(fault)")
         }
         Issue.record("\(plant) is not found")
+    }
+
+    @Test(arguments: LedgerTwin.Plant.allCases)
+    func aFaultOfTheLedgerIsFound(_ plant: LedgerTwin.Plant) async throws {
+        try await find("\(plant)") { try await $0.run($1, ledgerPlant: plant) }
     }
 
     /// Three journals and a ledger. A schedule leaves nothing in them.
@@ -63,7 +73,9 @@ import Testing
             ledger = try SQLiteLedger(path: "\(directory.path)/ledger", mayCreate: true)
         }
 
-        func run(_ seed: UInt64, plant: JournalTwin.Plant? = nil) async throws -> String? {
+        func run(
+            _ seed: UInt64, plant: JournalTwin.Plant? = nil, ledgerPlant: LedgerTwin.Plant? = nil
+        ) async throws -> String? {
             let fault = Mutex<String?>(nil)
             do {
                 try await ledger.write { [journals] ledger -> Void in
@@ -72,7 +84,7 @@ import Testing
                         let twins = try journals.enumerated().map {
                             try JournalTwin($1, device: .device($0), plant: plant)
                         }
-                        schedule.join(twins, LedgerTwin(ledger))
+                        schedule.join(twins, LedgerTwin(ledger, plant: ledgerPlant))
                         var source = EventSource<Turn>(seed: seed)
                         return schedule.run(source.events(SyncPlannerTests.length, devices: 3))
                     }

@@ -11,6 +11,10 @@ final class Stash: Sendable {
     /// An O_PATH descriptor.
     let directory: Int32
     private let sequence: Atomic<UInt64>
+    private let cannotClone = Atomic(false)
+
+    /// Whether the file system may be able to clone files.
+    var mayClone: Bool { !cannotClone.load(ordering: .relaxed) }
 
     enum Kind: UInt8, Sendable {
         /// The file itself, whose last name was removed or given to another file.
@@ -222,13 +226,17 @@ final class Stash: Sendable {
 
     /// Clones a file into the stash; returns false if the file system cannot.
     func cloneIfPossible(_ file: Int32, _ snapshot: FileSnapshot, into name: String) -> Bool {
-        guard let source = try? Descriptor(owning: check(cl_reopen(file, O_RDONLY))),
+        guard mayClone, let source = try? Descriptor(owning: check(cl_reopen(file, O_RDONLY))),
             let copy = try? Descriptor(
                 opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         else { return false }
-        if cl_clone_file(source.raw, copy.raw) == 0 {
+        let result = cl_clone_file(source.raw, copy.raw)
+        if result == 0 {
             Protection(of: file).apply(to: copy.raw)
             return true
+        }
+        if [-EOPNOTSUPP, -ENOTTY, -EXDEV].contains(result) {
+            cannotClone.store(true, ordering: .relaxed)
         }
         // The log that was kept for these contents stays.
         _ = cl_unlinkat(directory, name, 0)

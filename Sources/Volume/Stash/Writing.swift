@@ -40,7 +40,14 @@ package struct Writing: Sendable {
         synced.map { $0.size == snapshot.size && $0.modified == snapshot.modified } ?? false
     }
 
-    mutating func removeUnsynced() { unsynced = [] }
+    /// Old contents that must be synced before the new ones.
+    package var unsyncedContents: UnsyncedContents {
+        UnsyncedContents(names: unsynced, preImages: preImages)
+    }
+
+    mutating func remove(_ synced: UnsyncedContents) {
+        unsynced.removeAll { synced.names.contains($0) }
+    }
 
     private static let unsyncedMax = 64
 
@@ -58,6 +65,12 @@ package struct Writing: Sendable {
     }
 }
 
+/// Old contents in the stash that a program's fsync(2) syncs first.
+package struct UnsyncedContents: Sendable {
+    fileprivate(set) var names: [String]
+    fileprivate(set) var preImages: PreImageLog?
+}
+
 /// How a handle that was opened for writing may write.
 package enum WriteAccess: Sendable {
     /// Directly to the file (kernel passthrough).
@@ -65,8 +78,8 @@ package enum WriteAccess: Sendable {
     /// Each write must call `PreImageLog.willWrite` first, so the handle's writes (and mapped
     /// writes) must pass through the process.
     case guarded(PreImageLog)
-    /// Much must be copied: call again with `mayBlock` on a thread that may wait.
-    case slow
+    /// Nothing was done: call again with this patience.
+    case slow(Patience)
     /// The close of an earlier writer may be on its way, and the contents are too large to be
     /// copied on suspicion: call again in a moment, and after some moments with `isLastTry`.
     case early

@@ -24,9 +24,13 @@ package final class PreImageLog: Sendable {
     private let state: Mutex<State>
     private let syncsEach = Atomic(false)
 
+    /// The lock is held while one piece is copied, and not while the disk syncs, because threads
+    /// that serve requests take it.
     private struct State {
         var saved: [Bool]
-        var isUnsynced = false
+        /// How many pieces were saved, and how many of them are on the disk.
+        var pieces = 0
+        var syncedPieces = 0
         /// The stash file's name may not be on the disk yet.
         var isNew = true
         /// The block after the last saved ones, and how many blocks to save ahead from there.
@@ -55,7 +59,9 @@ package final class PreImageLog: Sendable {
         guard syncsEach.load(ordering: .acquiring), let blocks = blocks(offset, length) else {
             return false
         }
-        return state.withLock { $0.saved[blocks].contains(false) || $0.isUnsynced }
+        return state.withLock { state in
+            state.saved[blocks].contains(false) || state.syncedPieces < state.pieces
+        }
     }
 
     /// The blocks that a write changes; nil if it only extends the file.
@@ -65,42 +71,56 @@ package final class PreImageLog: Sendable {
         return Int(offset / PreImageLog.blockSize)..<Int((end - 1) / PreImageLog.blockSize) + 1
     }
 
+    /// What `willTruncate` needs; nil if there is nothing to save any more.
+    func patienceToSave(from offset: Int64) -> Patience? {
+        guard let blocks = blocks(offset, size) else { return nil }
+        let unsaved = state.withLock { state in blocks.count(where: { !state.saved[$0] }) }
+        guard unsaved > 0 else { return nil }
+        return unsaved > PreImageLog.pieceBlocks ? .copy : .brief
+    }
+
     /// Saves the old blocks that a write of `length` bytes at `offset` is about to change.
     /// `descriptor` is open for reading. If this throws, the write must not happen.
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         guard let blocks = blocks(offset, length) else { return }
-        try state.withLock { (state) throws(Errno) in
-            try save(descriptor, blocks, &state)
-            if syncsEach.load(ordering: .acquiring) { try sync(&state) }
+        let syncs = syncsEach.load(ordering: .acquiring)
+        let end = state.withLock { state in
+            syncs ? PreImageLog.end(ahead: blocks, &state) : blocks.upperBound
         }
+        var next = blocks.lowerBound
+        while next < end {
+            next = try state.withLock { (state) throws(Errno) in
+                try savePiece(descriptor, next..<end, &state)
+            }
+        }
+        if syncs { try sync() }
     }
 
-    private func save(_ descriptor: Int32, _ blocks: Range<Int>, _ state: inout State)
-        throws(Errno)
+    /// The block before which to stop saving. One sync costs more than saving additional blocks, so
+    /// more and more are saved ahead of a program that writes sequentially.
+    private static func end(ahead blocks: Range<Int>, _ state: inout State) -> Int {
+        guard let first = blocks.first(where: { !state.saved[$0] }) else { return 0 }
+        state.ahead = first == state.next ? min(state.ahead * 2, PreImageLog.aheadMax) : 1
+        state.next = min(max(blocks.upperBound, first + state.ahead), state.saved.count)
+        return state.next
+    }
+
+    /// Saves the first blocks that are not saved yet, as many as are copied in one piece. Returns
+    /// the block after them.
+    private func savePiece(_ descriptor: Int32, _ blocks: Range<Int>, _ state: inout State)
+        throws(Errno) -> Int
     {
-        guard var block = blocks.first(where: { !state.saved[$0] }) else { return }
-        var end = blocks.upperBound
-        if syncsEach.load(ordering: .acquiring) {
-            // One sync costs more than saving additional blocks.
-            state.ahead = block == state.next ? min(state.ahead * 2, PreImageLog.aheadMax) : 1
-            end = min(max(end, block + state.ahead), state.saved.count)
+        guard let first = blocks.first(where: { !state.saved[$0] }) else {
+            return blocks.upperBound
         }
-        while block < end {
-            if state.saved[block] {
-                block += 1
-                continue
-            }
-            // Copies adjacent blocks in one piece.
-            var after = block + 1
-            while after < end, !state.saved[after], after - block < PreImageLog.pieceBlocks {
-                after += 1
-            }
-            state.isUnsynced = true
-            try save(descriptor, block..<after)
-            for index in block..<after { state.saved[index] = true }
-            block = after
+        var end = first + 1
+        while end < blocks.upperBound, !state.saved[end], end - first < PreImageLog.pieceBlocks {
+            end += 1
         }
-        state.next = end
+        state.pieces += 1
+        try save(descriptor, first..<end)
+        for index in first..<end { state.saved[index] = true }
+        return end
     }
 
     /// Saves all remaining blocks from `offset` on, before a truncation.
@@ -118,14 +138,14 @@ package final class PreImageLog: Sendable {
     }
 
     /// Makes the saved blocks durable. Must happen before the file's new blocks are made durable.
-    package func sync() throws(Errno) {
-        try state.withLock { (state) throws(Errno) in try sync(&state) }
-    }
-
-    private func sync(_ state: inout State) throws(Errno) {
-        guard state.isUnsynced else { return }
-        try check(cl_fsync(copy, state.isNew ? 0 : 1))
-        if state.isNew { try stash.syncNames() }
-        (state.isUnsynced, state.isNew) = (false, false)
+    func sync() throws(Errno) {
+        let (pieces, synced, isNew) = state.withLock { ($0.pieces, $0.syncedPieces, $0.isNew) }
+        guard synced < pieces else { return }
+        try check(cl_fsync(copy, isNew ? 0 : 1))
+        if isNew { try stash.syncNames() }
+        state.withLock { state in
+            state.syncedPieces = max(state.syncedPieces, pieces)
+            state.isNew = false
+        }
     }
 }

@@ -1,0 +1,104 @@
+import CLinux
+import Glibc
+import SystemCalls
+import Volume
+
+/// A truncate(2) or ftruncate(2) in progress.
+struct Truncation: Sendable {
+    let driver: Driver
+    let node: Node
+    let file: SharedDescriptor
+    let size: Int64
+    /// The handle of ftruncate(2).
+    let handle: UInt64?
+    let caller: Caller
+
+    /// Truncates, on another thread if that needs more patience, and then calls `done`, which must
+    /// answer the request.
+    func run(
+        _ request: Request, _ patience: Patience = .none,
+        _ done: @escaping @Sendable (Request) throws(Errno) -> Void
+    ) throws(Errno) {
+        let (state, _) = driver.nodes.use(node, file)
+        // The file's bytes must not be evicted until it has been truncated.
+        _ = driver.volume.preventEviction(node.inode)
+        let end: @Sendable () -> Void = {
+            driver.nodes.endUse(of: node, state)
+            driver.volume.allowEviction(node.inode)
+        }
+        let goOn: @Sendable (Request, Patience?) throws(Errno) -> Void = {
+            request, needed throws(Errno) in
+            if let needed { try run(request, needed, done) } else { try done(request) }
+        }
+        guard patience > .none else {
+            defer { end() }
+            return try goOn(request, try truncate(state, .none))
+        }
+        driver.parking.park(
+            request, on: Parking.Lane(patience), inLine: state.line,
+            { () throws(Errno) in try truncate(state, patience) },
+            finally: end,
+            answer: { request, needed in
+                request.answer { () throws(Errno) in try goOn(request, needed) }
+            })
+    }
+
+    /// Returns the patience that it needs if it must be called again with that.
+    private func truncate(_ state: OpenState, _ patience: Patience) throws(Errno) -> Patience? {
+        guard patience == .room else {
+            do throws(Errno) { return try attempt(state, patience) } catch {
+                guard error == .noSpace else { throw error }
+                return .room
+            }
+        }
+        let bytes = Int64(try file.status().st_size)
+        return try driver.volume.withRoom(for: bytes) { () throws(Errno) in
+            let needed = try attempt(state, .room)
+            if needed == .room { throw .noSpace }
+            return needed
+        }
+    }
+
+    private func attempt(_ state: OpenState, _ patience: Patience) throws(Errno) -> Patience? {
+        let result = try state.withContent(mayBlock: patience > .none) {
+            (content) throws(Errno) -> Patience? in
+            let actor = driver.actor(caller)
+            let before = try file.status()
+            let open = handle.flatMap { try? driver.handles.find($0) }
+            // A handle that can read too changes the document in place.
+            let isWhole = size == 0 && open?.isReader != true
+            let seen = isWhole ? driver.seen(by: caller, replacing: before, file, node) : nil
+            let needed = try driver.volume.willTruncate(
+                &content.writing, file: file.raw, status: before, to: size,
+                traits: driver.traits(node), isWriter: open?.writes ?? false, seen: seen,
+                unique: caller.unique, patience: patience, by: actor)
+            if let needed { return needed }
+            let descriptor = try writable(open, isGuarded: content.preImages != nil)
+            let isAbsent = PlaceholderMark(of: file.raw) != nil
+            if isAbsent { driver.volume.willEmpty(inode: node.inode) }
+            _ = try driver.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+            if isAbsent { try driver.volume.didEmpty(file.raw) }
+            let after = try file.status()
+            driver.volume.didTruncate(
+                &content.writing, file: file.raw, status: after, traits: driver.traits(node),
+                by: actor)
+            if isWhole {
+                driver.noteEmptied(before, as: after, by: caller)
+            } else {
+                driver.seen.resized(before, as: after, by: caller)
+            }
+            return nil
+        }
+        return result ?? .brief
+    }
+
+    /// A descriptor for truncating. A file that a program has open for writing may be read-only by
+    /// now; unless this process is root, only the program's own handle can then write.
+    private func writable(_ handle: Handle?, isGuarded: Bool) throws(Errno) -> SharedDescriptor {
+        if !driver.actsAsCaller, let handle, handle.writes {
+            return SharedDescriptor(owning: try check(dup(try handle.descriptor())))
+        }
+        let access = (isGuarded ? O_RDWR : O_WRONLY) | O_NONBLOCK
+        return SharedDescriptor(owning: try check(cl_reopen(file.raw, access)))
+    }
+}
