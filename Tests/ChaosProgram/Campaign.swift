@@ -27,10 +27,12 @@ struct Campaign {
         )
         var plan = Plan(
             seed: seed, devices: devices, actions: options.number("actions", 150),
-            pause: options.number("pause", 60), faults: try options.faults)
+            pause: options.number("pause", 60), faults: try options.faults,
+            odds: options["odds"].flatMap { Int($0) })
         say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
         let history = try History(file: "\(directory)/history.jsonl")
         let runner = try Runner(devices: devices, history: history)
+        let begun = ContinuousClock.now
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
         var count = 0
         while rounds.map({ count < $0 }) ?? (Date() < end) {
@@ -42,6 +44,7 @@ struct Campaign {
             let violations = try runner.run(round)
             say("round \(count): \(round.count) actions, \(violations.count) violations")
             guard violations.isEmpty else {
+                say("chaos: found after \((ContinuousClock.now - begun).components.seconds) s")
                 runner.abandon(copyTo: "\(directory)/stores")
                 try tell(round, violations)
                 return false

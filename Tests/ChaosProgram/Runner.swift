@@ -31,6 +31,7 @@ final class Runner {
     }
 
     private func prepare(_ round: Int) throws {
+        world.endCopies()
         let path = "r\(round)/\(Plan.sharedDirectory)"
         try FileManager.default.createDirectory(
             atPath: "\(world.sites[0].volume.path)/\(path)", withIntermediateDirectories: true)
@@ -48,19 +49,16 @@ final class Runner {
         let group = DispatchGroup()
         let readers = DispatchGroup()
         let beginning = ContinuousClock.now
-        let programs = world.sites.map {
-            DevicePrograms(site: $0, history: history, round: number, readers: readers)
-        }
         for action in round where action.verb != .settle {
             let due = beginning + .milliseconds(action.time)
             let early = (due - ContinuousClock.now) / .microseconds(1)
             if early > 0 { usleep(UInt32(early)) }
             if action.verb.isFault {
                 faults.async(group: group) { [world] in world.apply(action) }
-            } else if let device = action.device, programs.indices.contains(device) {
-                world.sites[device].programs.async(group: group) {
-                    programs[device].perform(action)
-                }
+            } else if let site = world.site(action.actor) {
+                let programs = DevicePrograms(
+                    site: site, history: history, round: number, readers: readers)
+                site.programs.async(group: group) { programs.perform(action) }
             }
         }
         // Faults end first, because programs may wait for a device that was killed.
@@ -98,6 +96,7 @@ final class Runner {
                 event.detail = "\(error)"
                 history.note(event)
             }
+            for user in User.allCases { inventory.reading(of: user, inRound: round) }
         }
         // The round counts as settled only now, because the checker then expects the inventory.
         for site in world.sites { history.note(Event(.settled, site.name)) }
@@ -136,7 +135,8 @@ extension Verb {
     var isFault: Bool {
         switch self {
         case .kill, .start, .stop, .go, .line, .offline, .online, .signOut, .signIn, .keep,
-            .rollBack, .quota, .losePower, .fill, .free:
+            .rollBack, .quota, .losePower, .fill, .free, .signInElsewhere, .moveStore,
+            .copyStore, .lack, .clock, .sleep:
             true
         default: false
         }

@@ -8,7 +8,7 @@ import Model
 /// Each function must be called within one transaction of the table.
 package struct SyncPlanner: Sendable {
     /// Bugs that tests plant, to show that they would be found.
-    package var bugs: Set<Bug> = []
+    package var bugs = Bug.planted
 
     package init() {}
 
@@ -305,13 +305,4 @@ extension Change {
     }
 
     var places: Bool { placement != nil }
-}
-
-/// Bugs that tests plant.
-package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
-    case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
-    case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
-    case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
-    case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
-    case settlesWhatIsWithdrawn, namesNoAncestors
 }
