@@ -132,6 +132,7 @@ package struct SyncPlanner: Sendable {
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
+        image.keepRevision(of: mirror, unless: draft.revisions)
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
