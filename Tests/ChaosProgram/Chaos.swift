@@ -6,7 +6,7 @@ import Support
 ///
 ///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
 ///               [--out DIR] [--shrink MINUTES] [--only FAULT,…] [--without FAULT,…]
-///               [--odds N: each fault in one of N rounds]
+///               [--odds N: each fault in one of N rounds] [--settle SECONDS]
 ///     chaos planted [NAME…] [--minutes M] [--shrink MINUTES] [--seed N] [--out DIR]
 ///         plants faults that the product once had, one after another, and must find them
 ///     chaos replay FILE [--times N] [--shrink MINUTES]     repeats the actions of a failed run

@@ -114,8 +114,8 @@ struct Planted {
         let only = fault.circumstances.map(\.rawValue).joined(separator: ",")
         var words = [
             "run", "--seed", options["seed"] ?? "1", "--minutes", "\(minutes.find)", "--shrink",
-            "\(minutes.shrink)", "--devices", "2", "--actions", "80", "--odds", "1",
-            "--out", home, "--only", only,
+            "\(minutes.shrink)", "--devices", "2", "--actions", "60", "--odds", "1", "--settle",
+            "40", "--out", home, "--only", only,
         ]
         if let tries = options["tries"] { words += ["--tries", tries] }
         let output = try chaos(

@@ -21,7 +21,12 @@ final class Runner {
     func run(_ round: Round) throws -> [Violation] {
         history.beginRound()
         let number = history.round
-        try prepare(number)
+        do { try prepare(number) } catch {
+            var event = Event(.unsettled, "all")
+            event.detail = "\(error)"
+            history.note(event)
+            return Checker.violations(of: history.events(ofRound: number))
+        }
         perform(round, number)
         let isSettled = settle(number)
         let violations = Checker.violations(of: history.events(ofRound: number))

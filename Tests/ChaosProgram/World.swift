@@ -93,8 +93,10 @@ final class World: @unchecked Sendable {
         all.withLock { $0.append(copy) }
     }
 
-    /// Ends what exists for one round.
+    /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
+    /// does some work only when it is idle.
     func endCopies() {
+        for site in sites { site.clock.ahead = 0 }
         for copy in sites.dropFirst(devices) {
             examined(copy.name, copy.fsctl(["doctor", copy.volume.path]))
             do { try copy.volume.unmount() } catch { died(copy.name, "unmounting: \(error)") }
@@ -151,7 +153,6 @@ final class World: @unchecked Sendable {
     func mend() {
         hubClock.ahead = 0
         for site in sites {
-            site.clock.ahead = 0
             site.proxy.set(.open)
             site.free()
             site.signal(SIGCONT)

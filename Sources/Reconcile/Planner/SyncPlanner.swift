@@ -127,8 +127,7 @@ package struct SyncPlanner: Sendable {
         }
         if draft.isAside, let placement = draft.placement {
             image = mirror.base?.image ?? image
-            (image.parent, image.name) = (placement.parent, placement.name)
-            image.isAlive = true
+            (image.parent, image.name, image.isAlive) = (placement.parent, placement.name, true)
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }

@@ -23,6 +23,7 @@ package struct UnsafeDocument: Hashable, Sendable {
 
     /// Stands for the path of something that the user who asks may not know.
     package static let unnamed = "something in a place that you may not list"
+    /// What has changed in a directory or package is known only after the comparison.
     package static let comparing = "the volume is still being compared with its journal"
 
     package var path: [Name]
@@ -178,7 +179,6 @@ extension Volume {
         return try journal.read { reader in
             let item = try self.existing(path, reader)
             let shown = path.shown
-            // What has changed in a package is known only after the comparison.
             let isCompared = [.directory, .package].contains(item.kind)
             if isCompared, report.isScanning { return UnsafeDocument.comparing }
             guard item.kind == .directory else {
