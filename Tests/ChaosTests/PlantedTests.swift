@@ -32,7 +32,9 @@ import Testing
     func found() throws {
         let home = try TemporaryDirectory("planted")
         var command = Command(
-            "\(Programs.tests)/chaos", "planted", "makesMissingParts", "--out", home.path)
+            "\(Programs.tests)/chaos", "planted", "makesMissingParts", "--shrink", "3", "--tries",
+            "1", "--out", home.path)
+        command.environment = ["CONCORD_BIN_DIR": Programs.tests]
         command.timeoutSeconds = 1_500
         let result = try command.run()
         #expect(result.status == 0, "\(result.output)\(result.errors)")
