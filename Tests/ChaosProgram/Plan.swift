@@ -121,7 +121,7 @@ struct Plan {
         case 0..<3: return .package(package, random.pick(PackageWay.allCases), size: size())
         case 3: return .wait(package, durability: random.oneIn(3) ? "hub" : "disk")
         case 4, 5: return .transact(Plan.database(device), rows: 2 + random.below(5))
-        case 7, 8:
+        case 7..<11:
             let name = random.pick(["a", "b"])
             return .saveAs(
                 random.pick(User.allCases), "\(directory)/\(User.directory)/\(name)",
