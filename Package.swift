@@ -240,7 +240,9 @@ let tests: [Target] = [
     .executableTarget(
         name: "chaos", dependencies: ["Support", "SystemCalls", "CLinux"],
         path: "Tests/ChaosProgram", swiftSettings: optimized),
-    .testTarget(name: "ChaosTests", dependencies: ["chaos", "concord", "fsctl", "Support"]),
+    .testTarget(
+        name: "ChaosTests",
+        dependencies: ["chaos", "concord", "fsctl", "Model", "Reconcile", "Support"]),
     .testTarget(name: "TidyTests"),
 ]
 

@@ -11,6 +11,8 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     /// nanoseconds are not.
     package init(seconds: Int, nanoseconds: Int = 0) {
         let whole = Int128(seconds) * Int128(Timestamp.second) + Int128(nanoseconds)
+        let isFar = whole != Int128(Int64(clamping: whole))
+        precondition(!isFar || !PlantedFault.trapsAtFarDates.isPlanted)
         self.nanoseconds = Int64(clamping: whole)
     }
 

@@ -25,9 +25,6 @@ struct Action: Hashable, Sendable, CustomStringConvertible {
         else { return nil }
         self.init(number, at: time, words[2], verb)
     }
-
-    /// The device's number; nil for other actors.
-    var device: Int? { actor.hasPrefix("dev") ? Int(actor.dropFirst(3)) : nil }
 }
 
 /// The actions of several actors until everything is settled.

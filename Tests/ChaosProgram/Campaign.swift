@@ -19,6 +19,8 @@ struct Campaign {
             atPath: directory, withIntermediateDirectories: true)
     }
 
+    /// How long devices may take to be in step.
+    private var settleSeconds: Double { Double(options.number("settle", 120)) }
     private var command: String { CommandLine.arguments.first ?? "chaos" }
 
     func run() throws -> Bool {
@@ -27,10 +29,13 @@ struct Campaign {
         )
         var plan = Plan(
             seed: seed, devices: devices, actions: options.number("actions", 150),
-            pause: options.number("pause", 60), faults: try options.faults)
+            pause: options.number("pause", 60), faults: try options.faults,
+            odds: options["odds"].flatMap { Int($0) })
         say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
         let history = try History(file: "\(directory)/history.jsonl")
-        let runner = try Runner(devices: devices, history: history)
+        let runner = try Runner(
+            devices: devices, history: history, settleSeconds: settleSeconds)
+        let begun = ContinuousClock.now
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
         var count = 0
         while rounds.map({ count < $0 }) ?? (Date() < end) {
@@ -42,6 +47,7 @@ struct Campaign {
             let violations = try runner.run(round)
             say("round \(count): \(round.count) actions, \(violations.count) violations")
             guard violations.isEmpty else {
+                say("chaos: found after \((ContinuousClock.now - begun).components.seconds) s")
                 runner.abandon(copyTo: "\(directory)/stores")
                 try tell(round, violations)
                 return false
@@ -62,7 +68,8 @@ struct Campaign {
         let text = try String(contentsOfFile: options.words[1], encoding: .utf8)
         let history = try History(file: "\(directory)/history.jsonl")
         say("chaos: the history is in \(directory)")
-        let runner = try Runner(devices: devices, history: history)
+        let runner = try Runner(
+            devices: devices, history: history, settleSeconds: settleSeconds)
         for round in 1...options.number("times", 1) {
             for actions in try PlanText.rounds(of: text) {
                 let violations = try runner.run(actions)
@@ -106,7 +113,10 @@ struct Campaign {
         defer { runner?.abandon() }
         func fails(_ candidate: Round) throws -> Bool {
             for _ in 0..<options.number("tries", 2) {
-                let present = try runner ?? Runner(devices: devices, history: History())
+                let present =
+                    try runner
+                    ?? Runner(
+                        devices: devices, history: History(), settleSeconds: settleSeconds)
                 runner = present
                 let found = try present.run(candidate)
                 let isSame = !kinds.isDisjoint(with: found.map(\.kind))

@@ -6,6 +6,9 @@ import Support
 ///
 ///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
 ///               [--out DIR] [--shrink MINUTES] [--only FAULT,…] [--without FAULT,…]
+///               [--odds N: each fault in one of N rounds] [--settle SECONDS]
+///     chaos planted [NAME…] [--minutes M] [--shrink MINUTES] [--seed N] [--out DIR]
+///         plants faults that the product once had, one after another, and must find them
 ///     chaos replay FILE [--times N] [--shrink MINUTES]     repeats the actions of a failed run
 ///     chaos check HISTORY                                 judges any history
 ///     chaos picture HISTORY DOCUMENT [--round N] > life.svg    draws a document's history
@@ -19,12 +22,14 @@ import Support
             let isWell: Bool
             switch options.words.first {
             case "run": isWell = try Campaign(options).run()
+            case "planted": isWell = try Planted(options: options).run()
+            case "probe": isWell = Probe(options.words).run()
             case "replay": isWell = try Campaign(options).replay()
             case "check": isWell = try check(options)
             case "picture": isWell = try picture(options)
             default:
                 throw SupportError(
-                    "chaos run | replay FILE | check HISTORY | picture HISTORY DOCUMENT")
+                    "chaos run | planted | replay FILE | check HISTORY | picture HISTORY DOCUMENT")
             }
             exit(isWell ? 0 : 1)
         } catch {

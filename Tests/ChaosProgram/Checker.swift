@@ -33,6 +33,7 @@ struct Checker {
         checkInventions()
         checkConflicts()
         checkEquality()
+        checkReaders()
     }
 
     // MARK: Incidents
@@ -102,7 +103,19 @@ struct Checker {
             $0.kind == .began && $0.actor == save.actor && $0.verb?.first == "purge"
                 && Checker.owner(of: save.path ?? "") == save.actor
         }
-        return !isFilled && !isPurged
+        return !isFilled && !isPurged && !mayBeThinned(save, index)
+    }
+
+    /// Of versions that are older than a day, the newest one of each hour is kept at least. All
+    /// saves of a round are in one or two hours, and a document that was moved or exchanged may
+    /// have been saved at another path.
+    private func mayBeThinned(_ save: Event, _ index: Int) -> Bool {
+        guard events[index...].contains(where: \.isSleep) else { return false }
+        let directory = save.path?.prefix { $0 != "/" }
+        return events[(index + 1)...].contains {
+            $0.kind == .did && $0.isOK && $0.verb.map(Checker.writes) == true
+                && $0.path?.prefix { $0 != "/" } == directory
+        }
     }
 
     private func isRolledBack(_ actor: String, after index: Int) -> Bool {
@@ -110,7 +123,7 @@ struct Checker {
     }
 
     static func writes(_ verb: [String]) -> Bool {
-        ["save", "change", "package"].contains(verb.first)
+        ["save", "change", "package", "save-as"].contains(verb.first)
     }
 
     // MARK: No contents are invented
@@ -167,6 +180,41 @@ struct Checker {
             if isInPlace && (event.kind == .began || event.kind == .did) { return true }
         }
         return true
+    }
+
+    // MARK: Nobody reads what is not theirs
+
+    /// Contents that a user saved privately were read by no other user, in whatever way.
+    private mutating func checkReaders() {
+        var savers: [String: (User, UInt16)] = [:]
+        for event in events where event.kind == .began {
+            guard let content = event.content, let verb = event.verb.flatMap(Verb.init(words:)),
+                case .saveAs(let user, _, _, let mode) = verb
+            else { continue }
+            savers[content] = (user, mode)
+        }
+        for event in events where event.kind == .readBy {
+            guard let (saver, mode) = event.content.flatMap({ savers[$0] }),
+                saver.rawValue != event.detail, mode & 0o004 == 0,
+                !isMadeCurrentAgain(event)
+            else { continue }
+            let way = event.verb?.joined(separator: " ") ?? ""
+            note(
+                .leaked, event, "\(event.actor) \(event.path ?? "")",
+                "\(event.detail ?? "") reads \(event.writers ?? "") by \(way), which \(saver) "
+                    + "saved with mode \(String(mode, radix: 8))")
+        }
+    }
+
+    /// Returns whether somebody gave files there contents that they had earlier, which then have
+    /// the permissions of the present files.
+    private func isMadeCurrentAgain(_ read: Event) -> Bool {
+        events.contains { event in
+            guard event.kind == .began, let path = event.path, event.verb?.first == "rewind" else {
+                return false
+            }
+            return read.path?.hasPrefix(path) == true
+        }
     }
 
     // MARK: No conflicts are invented

@@ -59,6 +59,12 @@ struct DevicePrograms {
             event.base = (try? ProgramCalls.read(place(path))).map(Content.name)
             began(event)
             try way.save(bytes, to: place(path), synced: synced)
+        case .saveAs(let user, let path, let size, let mode):
+            let bytes = WholeContent(writer: writer, sequence: action.number).bytes(length: size)
+            event.content = Content.name(bytes)
+            event.writers = Content.writers(bytes)
+            began(event)
+            event.outcome = user.save(bytes, to: place(path), mode: mode) ?? "ok"
         case .change(let path, let way, let size):
             var announced = event
             defer { event = announced }
@@ -97,6 +103,8 @@ struct DevicePrograms {
         case .purge(let path):
             began(event)
             ask(&event, "purge", "--yes", place(path))
+        // The other hub is gone after the round, and with it what only that one has.
+        case .evict where site.isElsewhere: event.outcome = "not now"
         case .evict(let path): ask(&event, "evict", place(path))
         case .pin(let path): ask(&event, "pin", place(path))
         case .unpin(let path): ask(&event, "unpin", place(path))
@@ -133,7 +141,7 @@ struct DevicePrograms {
     // MARK: The product's tools
 
     private func ask(_ event: inout Event, _ words: String...) {
-        var command = Command(Programs.fsctl, arguments: words)
+        var command = site.fsctl(words)
         command.timeoutSeconds = 100
         let result = try? command.run()
         event.outcome = result?.status == 0 ? "ok" : "status \(result?.status ?? -1)"
@@ -147,7 +155,8 @@ struct DevicePrograms {
         promise.kind = .promised
         promise.content = before
         promise.writers = after.writers
-        promise.detail = durability
+        // What another hub confirmed is not at the hub at the end of the round.
+        promise.detail = site.isElsewhere ? "disk" : durability
         history.note(promise)
     }
 
@@ -159,7 +168,7 @@ struct DevicePrograms {
 
     private func restore(_ path: String, _ back: Int, _ event: inout Event) throws(Errno) {
         event.outcome = "no version"
-        let result = try? Programs.fsctl("versions", place(path), "--json").run()
+        let result = try? site.fsctl(["versions", place(path), "--json"]).run()
         let report = try? JSONSerialization.jsonObject(with: result?.outputData ?? Data())
         let versions = (report as? [String: Any])?["versions"] as? [[String: Any]] ?? []
         let numbers = versions.compactMap { $0["number"] as? Int }
@@ -209,10 +218,12 @@ extension Verb {
     var paths: [String] {
         switch self {
         case .save(let path, _, _, _), .change(let path, _, _), .remove(let path),
+            .saveAs(_, let path, _, _),
             .makeDirectory(let path), .removeDirectory(let path), .symlink(let path, _),
             .package(let path, _, _), .transact(let path, _), .purge(let path),
             .read(let path), .hold(let path, _), .wait(let path, _), .restore(let path, _),
-            .rewind(let path, _), .evict(let path), .pin(let path), .unpin(let path):
+            .rewind(let path, _), .date(let path, _), .evict(let path), .pin(let path),
+            .unpin(let path):
             [path]
         case .rename(let from, let to), .exchange(let from, let to), .link(let from, let to):
             [from, to]

@@ -24,6 +24,8 @@ struct Event: Codable, Hashable, Sendable {
         /// After settling: what is at a path of a device (`detail`: the kind and the mode), and
         /// each version of each document there (`detail`: current, history or conflict).
         case item, version
+        /// A user (`detail`) could read `content` on the device, in the way that `verb` says.
+        case readBy
         /// The state of an earlier round at a later time.
         case left
         /// A tool of the product examined something: `outcome` is `ok`, or `detail` says what it
@@ -67,11 +69,20 @@ struct Event: Codable, Hashable, Sendable {
         return isPowerLoss || isRollBack(of: actor)
     }
 
+    func setsClock(of actor: String) -> Bool {
+        isSleep || kind == .fault && self.actor == actor && verb?.first == "clock"
+    }
+
+    /// Whether all devices were off for days, so that retention may remove what is older.
+    var isSleep: Bool { kind == .fault && verb?.first == "sleep" }
+
     /// Whether items that the device has removed may come back: a restored hub infers no deletion,
-    /// and a device that signs in again joins its tree with the hub's.
+    /// a device that signs in again joins its tree with the hub's, also one that was at another
+    /// hub, and a copy of a device continues with what the device had begun.
     func mayReturnItems(to device: String) -> Bool {
-        let isJoining = kind == .fault && actor == device && verb == ["sign-out"]
-        return isJoining || isRollBack(of: "hub")
+        guard kind == .fault, let word = verb?.first else { return false }
+        if word == "sign-in-elsewhere" || isRollBack(of: "hub") { return true }
+        return actor == device && ["sign-out", "copy-store"].contains(word)
     }
 
     var line: Data {
@@ -103,6 +114,8 @@ struct Violation: Hashable, Sendable, CustomStringConvertible {
         case tree
         /// A program got an error without a cause, or a wrong answer.
         case told
+        /// A user read what another user saved privately.
+        case leaked
         case died, hung, unsettled, unsound
         /// The state of an earlier round has changed.
         case changed
@@ -120,6 +133,6 @@ extension String {
     /// The path without the marks that devices add to a name which another item has, such as
     /// ` (dev2 2026-11-25 04.49.38)`.
     var unmarked: String {
-        replacing(#/ \(dev\d+ [-0-9. ]*\)/#, with: "")
+        replacing(#/ \(dev\d+( \(copy\))* [-0-9. ]*\)/#, with: "")
     }
 }

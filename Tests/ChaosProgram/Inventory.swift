@@ -82,6 +82,29 @@ struct Inventory {
         }
     }
 
+    /// Records what an ordinary user can read of users' files, with a program that tries.
+    func reading(of user: User, inRound round: Int) {
+        let documents = (try? self.documents(ofRound: round)) ?? []
+        let paths = Dictionary(
+            documents.filter { User.isSaved($0.1) }, uniquingKeysWith: { one, _ in one })
+        guard !paths.isEmpty else { return }
+        guard let lines = user.probe(site.volume.path, round, paths.keys.sorted()) else {
+            var event = Event(.examined, site.name)
+            (event.outcome, event.detail) = ("failed", "the probe of \(user) failed")
+            return history.note(event, round: round)
+        }
+        for line in lines {
+            let words = line.split(separator: "\t", omittingEmptySubsequences: false)
+                .map(String.init)
+            guard words.count == 4 else { continue }
+            var event = Event(.readBy, site.name)
+            event.detail = user.rawValue
+            (event.path, event.verb) = (paths[words[1]] ?? words[1], [words[0]])
+            (event.content, event.writers) = (words[2], words[3])
+            history.note(event, round: round)
+        }
+    }
+
     /// Reads ids and paths from the journal, because no tool lists documents that were deleted with
     /// their directory. Everything else is requested through the product's tools.
     private func documents(ofRound round: Int) throws -> [(String, String)] {

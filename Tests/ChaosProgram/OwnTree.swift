@@ -65,6 +65,10 @@ struct OwnTree {
     mutating func apply(_ verb: Verb, content: String?) -> Answer {
         switch verb {
         case .save(let path, let way, _, _): return save(path, "\(way)", content)
+        case .saveAs(_, let path, _, _):
+            guard hasRoom(path) else { return missing }
+            put(path, content)
+            return .ok
         case .package(let path, _, _):
             guard hasRoom(path) else { return missing }
             putPackage(path, content)
@@ -85,6 +89,7 @@ struct OwnTree {
         case .link(let from, let to):
             guard let node = nodes[from] else { return missing }
             return create(to) { $0.nodes[to] = node }
+        case .date(let path, _): return nodes[path] == nil ? missing : .ok
         case .read(let path), .hold(let path, _): return onFile(path) { _ in }
         default: return .ok
         }

@@ -8,6 +8,7 @@ struct Plan {
     /// The mean pause between two actions of one device, in milliseconds.
     let pause: Int
     private let faults: [Fault]
+    private let odds: Int?
     private var random: SeededRandom
     private var number = 0
     /// The paths that were probably created in this round, by directory.
@@ -18,12 +19,15 @@ struct Plan {
     static let sharedDirectory = "shared"
     static func database(_ device: Int) -> String { "\(ownDirectory(device))/data.sqlite" }
 
-    /// - Parameter faults: The kinds of faults that may occur.
+    /// - Parameters:
+    ///   - faults: The kinds of faults that may occur.
+    ///   - odds: Each of them occurs in one of so many rounds; nil for what is usual.
     init(
         seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60,
-        faults: [Fault] = Fault.allCases
+        faults: [Fault] = Fault.allCases, odds: Int? = nil
     ) {
         self.faults = faults
+        self.odds = odds
         random = SeededRandom(seed: seed)
         (self.devices, self.actions, self.pause) = (devices, actions, pause)
     }
@@ -33,11 +37,11 @@ struct Plan {
         var clocks = [Int](repeating: 0, count: devices)
         // Each round has only some kinds of faults, because a mixture of all would hide each one.
         let faults = faults.filter { fault in
-            random.oneIn(fault == .deviceRolledBack || fault == .hubRolledBack ? 8 : 3)
+            random.oneIn(odds ?? (Plan.rare.contains(fault) ? 8 : 3))
         }
         made = [:]
         for device in 0..<devices {
-            for directory in ["", "/x", "/y", "/x/z"] {
+            for directory in ["", "/x", "/y", "/x/z", "/\(User.directory)"] {
                 number += 1
                 let path = own(device) + directory
                 round.append(Action(number, at: 0, "dev\(device)", .makeDirectory(path)))
@@ -56,8 +60,8 @@ struct Plan {
             number += 1
             let directory = isShared ? Plan.sharedDirectory : own(device)
             let verb = isShared ? verb(in: directory) : ownVerb(device)
-            // Only contents that are at the hub can be evicted.
-            if case .evict(let path) = verb {
+            // Only contents that are at the hub can be evicted. Others must be refused.
+            if case .evict(let path) = verb, !random.oneIn(4) {
                 round.append(
                     Action(
                         number, at: clocks[device], "dev\(device)",
@@ -117,6 +121,11 @@ struct Plan {
         case 0..<3: return .package(package, random.pick(PackageWay.allCases), size: size())
         case 3: return .wait(package, durability: random.oneIn(3) ? "hub" : "disk")
         case 4, 5: return .transact(Plan.database(device), rows: 2 + random.below(5))
+        case 7..<11:
+            let name = random.pick(["a", "b"])
+            return .saveAs(
+                random.pick(User.allCases), "\(directory)/\(User.directory)/\(name)",
+                size: size(), mode: random.pick([0o600, 0o600, 0o644]))
         case 6:
             return random.oneIn(3)
                 ? .purge(random.oneIn(3) ? directory : existing(directory))
@@ -126,7 +135,7 @@ struct Plan {
     }
 
     private mutating func verb(in directory: String) -> Verb {
-        switch random.below(43) {
+        switch random.below(44) {
         case 0..<15:
             let way = random.pick(SavePattern.allCases)
             return .save(new(directory), way, size: size(), synced: random.oneIn(5))
@@ -139,6 +148,7 @@ struct Plan {
         case 31: return .link(existing(directory), place(directory))
         case 32..<35:
             return .wait(existing(directory), durability: random.oneIn(3) ? "hub" : "disk")
+        case 43: return .date(existing(directory), seconds: random.pick(Plan.dates))
         case 35: return .hold(existing(directory), milliseconds: 20 + random.below(300))
         case 36: return .restore(existing(directory), back: random.oneIn(3) ? 2 : 1)
         case 39..<42: return .rewind(rewound(directory), seconds: 1 + random.below(3))
@@ -149,6 +159,9 @@ struct Plan {
         default: return .read(existing(directory))
         }
     }
+
+    /// Of a camera without a clock, of another century, and of an archive that nobody believes.
+    private static let dates = [0, -3_000_000_000, 951_782_400, 10_413_792_000, 253_402_300_799]
 
     private mutating func rewound(_ directory: String) -> String {
         switch random.below(4) {
@@ -177,7 +190,30 @@ struct Plan {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
         case signedOut, quotaUsedUp, powerLost, diskFull
         case deviceRolledBack, hubRolledBack
+        case clockSet, timePassed, storeMoved, storeCopied, partMissing, otherHub
     }
+
+    /// Returns how far ahead a clock is set: minutes, days or years, forwards and back, or not at
+    /// all.
+    private mutating func ahead() -> Int {
+        let distance = random.pick([0, 180, 7_200, 86_400 * 3, 86_400 * 100, 86_400 * 4_000])
+        return random.oneIn(2) ? distance : -distance
+    }
+
+    /// The copy of a device saves in the shared directory as a device of its own.
+    private mutating func savesOfCopy(after start: Int, until end: Int) -> Round {
+        (0..<6).map { _ in
+            number += 1
+            let path = place(Plan.sharedDirectory)
+            let way = random.pick([SavePattern.inPlace, .replace])
+            return Action(
+                number, at: start + random.below(end - start), "dev\(devices)",
+                .save(path, way, size: size(), synced: false))
+        }
+    }
+
+    /// Faults after which less is known of what the state must be.
+    private static let rare: Set<Fault> = [.deviceRolledBack, .hubRolledBack, .otherHub]
 
     /// Returns some occurrences of a fault with their ends. Faults without an end are ended when
     /// the round settles.
@@ -189,6 +225,16 @@ struct Plan {
             let device = "dev\(random.below(devices))"
             let (actor, verbs): (String, [Verb]) =
                 switch fault {
+                case .clockSet:
+                    (
+                        random.oneIn(3) ? "hub" : device,
+                        [.clock(ahead: ahead()), .kill, .start, .clock(ahead: ahead())]
+                    )
+                case .timePassed: ("all", [.sleep(days: random.pick([1, 2, 40]))])
+                case .storeMoved: (device, [.moveStore])
+                case .storeCopied: (device, [.copyStore])
+                case .partMissing: (device, [.lack(random.pick(StorePart.allCases))])
+                case .otherHub: (device, [.signInElsewhere, .signOut, .signIn])
                 case .deviceDies: (device, [.kill, .start])
                 case .deviceStops: (device, [.stop, .go])
                 case .hubDies: ("hub", [.kill, .start])
@@ -204,10 +250,12 @@ struct Plan {
                 case .deviceRolledBack: (device, [.keep, .rollBack])
                 case .hubRolledBack: ("hub", [.keep, .rollBack])
                 }
-            for (time, verb) in zip([start, end], verbs) {
+            // A further verb follows shortly after the second, or ends the fault.
+            for (time, verb) in zip([start, end, end + 10, end + 2_000], verbs) {
                 number += 1
                 round.append(Action(number, at: time, actor, verb))
             }
+            if fault == .storeCopied { round += savesOfCopy(after: start, until: end + 2_000) }
         }
         return round
     }

@@ -108,7 +108,12 @@ enum ProgramCalls {
                 cl_renameat2(
                     AT_FDCWD, place(one), AT_FDCWD, place(other), UInt32(RENAME_EXCHANGE)))
         case .remove(let path): try call(unlink(place(path)))
-        case .makeDirectory(let path): try call(mkdir(place(path), 0o755))
+        case .date(let path, let seconds):
+            let time = timespec(tv_sec: seconds, tv_nsec: 0)
+            try call(utimensat(AT_FDCWD, place(path), [time, time], AT_SYMLINK_NOFOLLOW))
+        case .makeDirectory(let path):
+            try call(mkdir(place(path), 0o755))
+            if User.mayCreate(in: path) { try call(chmod(place(path), 0o777)) }
         case .removeDirectory(let path): try call(rmdir(place(path)))
         case .symlink(let path, let target):
             try call(Glibc.symlink(target, place(path)))

@@ -21,7 +21,12 @@ final class Runner {
     func run(_ round: Round) throws -> [Violation] {
         history.beginRound()
         let number = history.round
-        try prepare(number)
+        do { try prepare(number) } catch {
+            var event = Event(.unsettled, "all")
+            event.detail = "\(error)"
+            history.note(event)
+            return Checker.violations(of: history.events(ofRound: number))
+        }
         perform(round, number)
         let isSettled = settle(number)
         let violations = Checker.violations(of: history.events(ofRound: number))
@@ -31,6 +36,7 @@ final class Runner {
     }
 
     private func prepare(_ round: Int) throws {
+        world.endCopies()
         let path = "r\(round)/\(Plan.sharedDirectory)"
         try FileManager.default.createDirectory(
             atPath: "\(world.sites[0].volume.path)/\(path)", withIntermediateDirectories: true)
@@ -48,19 +54,16 @@ final class Runner {
         let group = DispatchGroup()
         let readers = DispatchGroup()
         let beginning = ContinuousClock.now
-        let programs = world.sites.map {
-            DevicePrograms(site: $0, history: history, round: number, readers: readers)
-        }
         for action in round where action.verb != .settle {
             let due = beginning + .milliseconds(action.time)
             let early = (due - ContinuousClock.now) / .microseconds(1)
             if early > 0 { usleep(UInt32(early)) }
             if action.verb.isFault {
                 faults.async(group: group) { [world] in world.apply(action) }
-            } else if let device = action.device, programs.indices.contains(device) {
-                world.sites[device].programs.async(group: group) {
-                    programs[device].perform(action)
-                }
+            } else if let site = world.site(action.actor) {
+                let programs = DevicePrograms(
+                    site: site, history: history, round: number, readers: readers)
+                site.programs.async(group: group) { programs.perform(action) }
             }
         }
         // Faults end first, because programs may wait for a device that was killed.
@@ -98,6 +101,7 @@ final class Runner {
                 event.detail = "\(error)"
                 history.note(event)
             }
+            for user in User.allCases { inventory.reading(of: user, inRound: round) }
         }
         // The round counts as settled only now, because the checker then expects the inventory.
         for site in world.sites { history.note(Event(.settled, site.name)) }
@@ -136,7 +140,8 @@ extension Verb {
     var isFault: Bool {
         switch self {
         case .kill, .start, .stop, .go, .line, .offline, .online, .signOut, .signIn, .keep,
-            .rollBack, .quota, .losePower, .fill, .free:
+            .rollBack, .quota, .losePower, .fill, .free, .signInElsewhere, .moveStore,
+            .copyStore, .lack, .clock, .sleep:
             true
         default: false
         }

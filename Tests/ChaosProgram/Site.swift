@@ -15,6 +15,8 @@ final class Site: @unchecked Sendable {
     private var faults = 0
     private(set) var isOffline = false
     private(set) var isSignedOut = false
+    private var isAtOtherHub = false
+    let clock: ShiftedClock
     private var isStopped = false
     private let disk: LossyDisk
     private var filler: String { "\(disk.path)/filler" }
@@ -25,9 +27,46 @@ final class Site: @unchecked Sendable {
         self.hub = hub
         proxy = try Proxy(to: hub.port)
         disk = try LossyDisk(megabytes: 2_000)
-        volume = try MountedVolume(store: "\(disk.path)/store", options: ["name=team"])
+        clock = try ShiftedClock()
+        volume = try MountedVolume(
+            store: "\(disk.path)/store", options: ["name=team"], environment: clock.environment)
         programs = DispatchQueue(label: name)
+        admitUsers()
         try signIn()
+    }
+
+    /// A device with a copy of another one's store. The other one must not run now.
+    init(_ index: Int, copying other: Site) throws {
+        name = "dev\(index)"
+        hub = other.hub
+        proxy = try Proxy(to: hub.port)
+        disk = try LossyDisk(megabytes: 2_000)
+        clock = try ShiftedClock()
+        try Command("cp", "-a", other.volume.store, "\(disk.path)/store").succeed()
+        // The copy is mounted as on another machine: two mounts of one volume would have the same
+        // control socket.
+        try Command(
+            "sqlite3", "\(disk.path)/store/journal.sqlite",
+            "UPDATE meta SET value = lower(hex(randomblob(16))) WHERE key = 'volume'"
+        ).succeed()
+        isSignedOut = other.isSignedOut
+        isAtOtherHub = other.isElsewhere
+        volume = try MountedVolume(
+            store: "\(disk.path)/store", options: ["name=team"], environment: clock.environment)
+        programs = DispatchQueue(label: name)
+        admitUsers()
+    }
+
+    /// Lets ordinary users reach the mount point, which is in a temporary directory.
+    private func admitUsers() {
+        chmod(URL(filePath: volume.path).deletingLastPathComponent().path, 0o711)
+    }
+
+    /// A command for `fsctl` with the device's clock.
+    func fsctl(_ words: [String]) -> Command {
+        var command = Command(Programs.fsctl, arguments: words)
+        command.environment = clock.environment
+        return command
     }
 
     /// The number of faults so far that can make programs fail.
@@ -52,6 +91,57 @@ final class Site: @unchecked Sendable {
             isUp = true
             condition.broadcast()
         }
+    }
+
+    /// Ends the daemon in order to change its store. A start follows.
+    private func takeDown() throws {
+        try kill()
+        umount2(volume.path, Int32(MNT_DETACH))
+    }
+
+    func moveStore() throws {
+        try takeDown()
+        let (here, there) = ("\(disk.path)/store", "\(disk.path)/moved/store")
+        try Command("mkdir", "-p", "\(disk.path)/moved").succeed()
+        try volume.moveStore(to: volume.store == here ? there : here)
+        try start()
+    }
+
+    /// The machine is off for this time.
+    func sleep(seconds: Int) throws {
+        let wasUp = condition.withLock { isUp }
+        try takeDown()
+        clock.suspended += seconds
+        if wasUp { try start() }
+    }
+
+    /// Returns a further device with a copy of the store, as it is after a kill.
+    func copied(as index: Int) throws -> Site {
+        try takeDown()
+        defer { try? start() }
+        return try Site(index, copying: self)
+    }
+
+    /// Tries to mount the volume without a part of its store. Returns whether that was refused.
+    func isRefused(without part: StorePart) throws -> Bool {
+        try takeDown()
+        let names: [String] =
+            switch part {
+            case .tree: ["tree"]
+            case .chunks: ["chunks"]
+            case .journal: ["journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"]
+            }
+        let places = names.map { "\(volume.store)/\($0)" }
+            .filter { FileManager.default.fileExists(atPath: $0) }
+        for place in places { try Command("mv", "-T", place, place + ".aside").succeed() }
+        let isMounted = (try? volume.mount()) != nil
+        if isMounted { try takeDown() }
+        for place in places {
+            try Command("rm", "-rf", "--one-file-system", place).succeed()
+            try Command("mv", "-T", place + ".aside", place).succeed()
+        }
+        try start()
+        return !isMounted
     }
 
     /// Everything is lost that no sync has written to the disk.
@@ -98,25 +188,39 @@ final class Site: @unchecked Sendable {
     func set(offline: Bool) {
         guard condition.withLock({ isUp }), !isStopped else { return }
         isOffline = offline
-        _ = try? Programs.fsctl(offline ? "offline" : "online", "--at", volume.path).run()
+        _ = try? fsctl([offline ? "offline" : "online", "--at", volume.path]).run()
     }
 
+    /// Whether the device is signed in to another hub.
+    var isElsewhere: Bool { condition.withLock { isAtOtherHub } }
+
     /// Throws if the hub cannot be reached.
-    func signIn() throws {
-        try Programs.fsctl(
-            "signin", "http://127.0.0.1:\(proxy.port)", "--code", try hub.invite(), "--device",
-            name, "--at", volume.path
-        ).succeed()
+    /// - Parameter other: Another hub, which is reached without the proxy; nil for the usual one.
+    func signIn(to other: HubProcess? = nil) throws {
+        let address = other?.address ?? "http://127.0.0.1:\(proxy.port)"
+        try fsctl([
+            "signin", address, "--code", try (other ?? hub).invite(), "--device", name, "--at",
+            volume.path,
+        ]).succeed()
+        condition.withLock { isAtOtherHub = other != nil }
         isSignedOut = false
         isOffline = false
+    }
+
+    /// Does nothing while the daemon is stopped, or at the other hub already.
+    func signIn(toOther other: HubProcess) throws {
+        guard condition.withLock({ isUp && !isAtOtherHub }), !isStopped else { return }
+        try signOut()
+        try signIn(to: other)
     }
 
     /// Does nothing while the daemon is stopped, or signed out already.
     func signOut() throws {
         guard condition.withLock({ isUp }), !isStopped, !isSignedOut else { return }
         condition.withLock { faults += 1 }
-        try Programs.fsctl("signout", "--force", "--at", volume.path).succeed()
+        try fsctl(["signout", "--force", "--at", volume.path]).succeed()
         isSignedOut = true
+        condition.withLock { isAtOtherHub = false }
     }
 
     /// Tries to sign in. If the hub cannot be reached now, the device stays signed out until all

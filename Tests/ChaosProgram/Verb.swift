@@ -31,10 +31,17 @@ enum Line: String, CaseIterable, Sendable {
     case reset
 }
 
+/// A part of a store that can be missing.
+enum StorePart: String, CaseIterable, Sendable {
+    case tree, journal, chunks
+}
+
 /// One action of an actor. Its text form is a few words, which can be parsed again.
 enum Verb: Hashable, Sendable {
     case save(String, SavePattern, size: Int, synced: Bool)
     case change(String, InPlace, size: Int)
+    /// A user of the machine saves a file that has this mode from its beginning.
+    case saveAs(User, String, size: Int, mode: UInt16)
     /// Saves a directory that is one document.
     case package(String, PackageWay, size: Int)
     /// Two programs add rows to an SQLite database in WAL mode at the same time.
@@ -46,6 +53,8 @@ enum Verb: Hashable, Sendable {
     case removeDirectory(String)
     case symlink(String, target: String)
     case link(String, String)
+    /// Gives a file this date, in seconds since 1970, as an archive or a camera does.
+    case date(String, seconds: Int)
     case read(String)
     /// Reads half of a file, and after this time the other half, through the same handle.
     case hold(String, milliseconds: Int)
@@ -64,6 +73,8 @@ enum Verb: Hashable, Sendable {
     /// Signs the device out of the hub with `--force`, and in to it again with a new code.
     case signOut
     case signIn
+    /// Signs the device out, and in to another hub, which exists for this round.
+    case signInElsewhere
     /// For a device's or the hub's process: SIGKILL, a restart, SIGSTOP and SIGCONT.
     case kill
     case start
@@ -74,6 +85,17 @@ enum Verb: Hashable, Sendable {
     /// back.
     case keep
     case rollBack
+    /// Kills a device, and continues with its store in another directory.
+    case moveStore
+    /// Kills a device, and continues with its store, and with a copy of it as a further device.
+    case copyStore
+    /// Kills a device, tries to mount it without a part of its store, which must be refused, and
+    /// continues with the whole store.
+    case lack(StorePart)
+    /// Sets the clock of a device or the hub; 0 is the right time.
+    case clock(ahead: Int)
+    /// All devices are off for some days, and the hub's clock goes on.
+    case sleep(days: Int)
     /// Cuts the power of the device's disk, and ends its daemon. A start follows.
     case losePower
     /// Fills the device's disk, or frees it again.
@@ -88,6 +110,8 @@ enum Verb: Hashable, Sendable {
         switch self {
         case .save(let path, let way, let size, let synced):
             ["save", path, "\(way)", "\(size)", synced ? "synced" : "unsynced"]
+        case .saveAs(let user, let path, let size, let mode):
+            ["save-as", path, user.rawValue, "\(size)", String(mode, radix: 8)]
         case .change(let path, let way, let size): ["change", path, way.rawValue, "\(size)"]
         case .package(let path, let way, let size): ["package", path, way.rawValue, "\(size)"]
         case .transact(let path, let rows): ["transact", path, "\(rows)"]
@@ -98,6 +122,7 @@ enum Verb: Hashable, Sendable {
         case .removeDirectory(let path): ["rmdir", path]
         case .symlink(let path, let target): ["symlink", path, target]
         case .link(let from, let to): ["link", from, to]
+        case .date(let path, let seconds): ["date", path, "\(seconds)"]
         case .read(let path): ["read", path]
         case .hold(let path, let milliseconds): ["hold", path, "\(milliseconds)"]
         case .wait(let path, let durability): ["wait", path, durability]
@@ -111,6 +136,12 @@ enum Verb: Hashable, Sendable {
         case .online: ["online"]
         case .signOut: ["sign-out"]
         case .signIn: ["sign-in"]
+        case .signInElsewhere: ["sign-in-elsewhere"]
+        case .moveStore: ["move-store"]
+        case .copyStore: ["copy-store"]
+        case .lack(let part): ["lack", part.rawValue]
+        case .clock(let ahead): ["clock", "\(ahead)"]
+        case .sleep(let days): ["sleep", "\(days)"]
         case .kill: ["kill"]
         case .start: ["start"]
         case .stop: ["stop"]
@@ -142,7 +173,7 @@ enum Verb: Hashable, Sendable {
     private init?(alone word: String) {
         let all: [Verb] = [
             .offline, .online, .signOut, .signIn, .kill, .start, .stop, .go, .keep, .rollBack,
-            .settle, .losePower, .fill, .free,
+            .settle, .losePower, .fill, .free, .signInElsewhere, .moveStore, .copyStore,
         ]
         guard let verb = all.first(where: { $0.words == [word] }) else { return nil }
         self = verb
@@ -159,6 +190,15 @@ enum Verb: Hashable, Sendable {
         case "quota":
             guard path == "none" || Int(path) != nil else { return nil }
             self = .quota(bytes: Int(path))
+        case "lack":
+            guard let part = StorePart(rawValue: path) else { return nil }
+            self = .lack(part)
+        case "clock":
+            guard let ahead = Int(path) else { return nil }
+            self = .clock(ahead: ahead)
+        case "sleep":
+            guard let days = Int(path) else { return nil }
+            self = .sleep(days: days)
         case "pin": self = .pin(path)
         case "unpin": self = .unpin(path)
         case "line":
@@ -175,10 +215,11 @@ enum Verb: Hashable, Sendable {
         case "symlink": self = .symlink(path, target: other)
         case "link": self = .link(path, other)
         case "wait": self = .wait(path, durability: other)
-        case "hold", "restore", "rewind", "transact":
+        case "hold", "restore", "rewind", "transact", "date":
             guard let number = Int(other) else { return nil }
             switch word {
             case "hold": self = .hold(path, milliseconds: number)
+            case "date": self = .date(path, seconds: number)
             case "restore": self = .restore(path, back: number)
             case "rewind": self = .rewind(path, seconds: number)
             default: self = .transact(path, rows: number)
@@ -195,6 +236,10 @@ enum Verb: Hashable, Sendable {
                 ["synced", "unsynced"].contains(words[4])
             else { return nil }
             self = .save(words[1], way, size: size, synced: words[4] == "synced")
+        case ("save-as", 5):
+            guard let user = User(rawValue: words[2]), let mode = UInt16(words[4], radix: 8)
+            else { return nil }
+            self = .saveAs(user, words[1], size: size, mode: mode)
         case ("package", 4):
             guard let way = PackageWay(rawValue: words[2]) else { return nil }
             self = .package(words[1], way, size: size)

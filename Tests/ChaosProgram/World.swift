@@ -6,18 +6,27 @@ import Synchronization
 /// The hub and the devices, and all faults that can affect them from outside.
 final class World: @unchecked Sendable {
     let hub: HubProcess
-    let sites: [Site]
+    private let hubClock: ShiftedClock
+    /// The hub that devices are signed in to instead for a while.
+    private var otherHub: HubProcess?
+    private let devices: Int
+    private let all: Mutex<[Site]>
     let history: History
     private var hubIsUp = true
     /// What an interrupted run must clean up.
     static let present = Mutex<World?>(nil)
 
     init(devices: Int, history: History) throws {
-        let hub = try HubProcess()
+        hubClock = try ShiftedClock()
+        let hub = try HubProcess(environment: hubClock.environment)
         self.hub = hub
         self.history = history
-        sites = try (0..<devices).map { try Site($0, hub: hub) }
+        self.devices = devices
+        all = Mutex(try (0..<devices).map { try Site($0, hub: hub) })
     }
+
+    /// The devices, and a copy of one if there is one now.
+    var sites: [Site] { all.withLock { $0 } }
 
     func site(_ name: String) -> Site? { sites.first { $0.name == name } }
 
@@ -50,6 +59,19 @@ final class World: @unchecked Sendable {
         case .losePower: try site.losePower()
         case .fill: try site.fill()
         case .free: site.free()
+        case .signInElsewhere:
+            let other = try otherHub ?? HubProcess()
+            otherHub = other
+            try site.signIn(toOther: other)
+        case .clock(let ahead): site.clock.ahead = ahead
+        case .moveStore: try site.moveStore()
+        case .copyStore: try copy(site)
+        case .lack(let part):
+            guard try !site.isRefused(without: part) else { break }
+            var event = Event(.examined, site.name)
+            event.outcome = "mounted"
+            event.detail = "mounted although the store lacked its \(part.rawValue)"
+            history.note(event)
         case .line(let line): site.proxy.set(line)
         case .keep:
             try site.kill()
@@ -64,6 +86,27 @@ final class World: @unchecked Sendable {
         }
     }
 
+    /// There is at most one copy at a time.
+    private func copy(_ site: Site) throws {
+        guard sites.count == devices else { return }
+        let copy = try site.copied(as: devices)
+        all.withLock { $0.append(copy) }
+    }
+
+    /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
+    /// does some work only when it is idle.
+    func endCopies() {
+        for site in sites { site.clock.ahead = 0 }
+        for copy in sites.dropFirst(devices) {
+            examined(copy.name, copy.fsctl(["doctor", copy.volume.path]))
+            do { try copy.volume.unmount() } catch { died(copy.name, "unmounting: \(error)") }
+            copy.end()
+        }
+        all.withLock { $0.removeLast($0.count - devices) }
+        try? otherHub?.kill9()
+        otherHub = nil
+    }
+
     private func applyToHub(_ verb: Verb) throws {
         switch verb {
         case .kill:
@@ -74,6 +117,10 @@ final class World: @unchecked Sendable {
             hubIsUp = true
         case .stop: hub.send(SIGSTOP)
         case .go: hub.send(SIGCONT)
+        case .clock(let ahead): hubClock.ahead = ahead
+        case .sleep(let days):
+            hubClock.suspended += days * 86_400
+            for site in sites { try site.sleep(seconds: days * 86_400) }
         case .quota(let bytes):
             try hub.run("user", "quota", "ann", bytes.map { "\($0)" } ?? "none")
         case .keep, .rollBack:
@@ -104,6 +151,7 @@ final class World: @unchecked Sendable {
 
     /// Ends all faults, and records processes that ended unexpectedly.
     func mend() {
+        hubClock.ahead = 0
         for site in sites {
             site.proxy.set(.open)
             site.free()
@@ -114,6 +162,9 @@ final class World: @unchecked Sendable {
         hub.send(SIGCONT)
         do { try applyToHub(.start) } catch { died("hub", "does not start: \(error)") }
         do { try applyToHub(.quota(bytes: nil)) } catch { died("hub", "\(error)") }
+        for site in sites where site.isElsewhere {
+            do { try site.signOut() } catch { died(site.name, "does not sign out: \(error)") }
+        }
         for site in sites where site.isSignedOut {
             do { try site.signIn() } catch { died(site.name, "does not sign in: \(error)") }
         }
@@ -127,10 +178,9 @@ final class World: @unchecked Sendable {
         var waits: [String: String] = [:]
         var calm = 0
         for site in sites {
-            _ = try? Programs.fsctl(
-                "wait", "--durable", "disk", "--timeout", "60", site.volume.path
-            )
-            .run()
+            _ = try? site.fsctl([
+                "wait", "--durable", "disk", "--timeout", "60", site.volume.path,
+            ]).run()
         }
         let done = try? wait(seconds: seconds, for: "all to be in step") { () -> Bool? in
             waits = [:]
@@ -157,7 +207,7 @@ final class World: @unchecked Sendable {
         let (head, cursor) = (count("head", of: hub), count("cursor", of: hub))
         cursors.insert(cursor)
         if count("held", of: hub) > 0 {
-            _ = try? Programs.fsctl("brake", "--release", "--at", site.volume.path).run()
+            _ = try? site.fsctl(["brake", "--release", "--at", site.volume.path]).run()
             return "deletions that are held"
         }
         let open = waiting.filter { $0.1 > 0 }.map { "\($0.1) \($0.0)" }
@@ -175,7 +225,7 @@ final class World: @unchecked Sendable {
     /// Records the findings of each daemon's doctor and of the hub's check, and ends all processes.
     func examineAndEnd() {
         for site in sites {
-            examined(site.name, Programs.fsctl("doctor", site.volume.path))
+            examined(site.name, site.fsctl(["doctor", site.volume.path]))
             do { try site.volume.unmount() } catch { died(site.name, "unmounting: \(error)") }
             site.end()
         }
@@ -206,6 +256,7 @@ final class World: @unchecked Sendable {
     func end() {
         for site in sites { site.end() }
         try? hub.kill9()
+        try? otherHub?.kill9()
     }
 }
 

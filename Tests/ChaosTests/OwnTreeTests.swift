@@ -65,6 +65,12 @@ import Testing
             let added = database.rows(of: "dev0.\(action.number)", count: rows)
             let done = database.insert(added)
             #expect(done.rows.sorted() == added && done.errors == "", "\(done)")
+        case .saveAs(_, let path, let size, _):
+            // Other users cannot reach this directory; for the tree it makes no difference.
+            let whole = WholeContent(writer: "dev0", sequence: action.number)
+            content = Content.name(whole.bytes(length: size))
+            try SavePattern.replace.save(
+                whole.bytes(length: size), to: "\(root)/\(path)", synced: false)
         case .read(let path): content = Content.name(try ProgramCalls.read("\(root)/\(path)"))
         case .wait, .restore, .evict, .pin, .unpin, .hold, .rewind, .purge: return false
         default: try ProgramCalls.changeNames(action.verb, in: root)

@@ -73,6 +73,19 @@ import Testing
         }
     }
 
+    /// A hub without a battery starts with an old time, and gets the right one later.
+    @Test func aTokenThatIsRenewedWithAClockBehindHoldsAfterwards() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            hub.advance(seconds: -100 * day)
+            let token = try await renewed(hub, device.token)
+            hub.advance(seconds: 100 * day)
+            #expect(try await holds(hub, token))
+            hub.advance(seconds: 91 * day)
+            #expect(try await !holds(hub, token))
+        }
+    }
+
     @Test func theOldTokenHoldsForADay() async throws {
         try await RunningHub.with { hub in
             let device = try await hub.device()

@@ -9,6 +9,7 @@ package final class HubProcess {
     private let place: [String]
     /// The arguments of `concord hub serve`.
     private let arguments: [String]
+    private let environment: [String: String]
     private let home: TemporaryDirectory
     private var process: ChildProcess?
 
@@ -19,8 +20,13 @@ package final class HubProcess {
     ///   - database: The URL of the PostgreSQL database with the ledger. If it is nil, the
     ///     environment variable CONCORD_TEST_LEDGER decides: `postgres`, or else SQLite.
     ///     CONCORD_TEST_BLOBS=s3 puts the blobs into S3 instead of the directory.
-    package init(data: String? = nil, database: String? = nil, arguments: [String] = []) throws {
+    ///   - environment: Variables that are added to the environment of the hub and its commands.
+    package init(
+        data: String? = nil, database: String? = nil, arguments: [String] = [],
+        environment: [String: String] = [:]
+    ) throws {
         self.arguments = arguments
+        self.environment = environment
         home = try TemporaryDirectory("hub")
         self.data = data ?? "\(home.path)/data"
         let url = try database ?? PostgresServer.chosenDatabase(for: self.data)
@@ -55,7 +61,9 @@ package final class HubProcess {
     package func attempt(_ words: [String]) throws -> Command.Result { try command(words).run() }
 
     private func command(_ words: [String]) -> Command {
-        Command(Programs.concord, arguments: ["hub"] + words + place)
+        var command = Command(Programs.concord, arguments: ["hub"] + words + place)
+        command.environment = environment
+        return command
     }
 
     /// Throws unless all data of the hub is sound. After a soak there are millions of rows.
@@ -78,7 +86,8 @@ package final class HubProcess {
         }
         let process = try ChildProcess(
             Programs.concord,
-            ["hub"] + place + ["--listen", "127.0.0.1:\(port)"] + arguments, directory: "/",
+            ["hub"] + place + ["--listen", "127.0.0.1:\(port)"] + arguments,
+            environment: environment, directory: "/",
             input: null, output: output, errors: output)
         self.process = process
         port = try wait(seconds: 30, for: "the hub to listen; it said: \(said)") {

@@ -7,7 +7,7 @@ import Glibc
 /// is an error.
 package final class MountedVolume {
     package let path: String
-    package let store: String
+    package private(set) var store: String
     package var options: [String]
     /// Variables that are added to the daemon's environment from the next mount on.
     package var environment: [String: String] = [:]
@@ -136,6 +136,12 @@ package final class MountedVolume {
     package func waitForDeath() throws {
         _ = try daemon?.waitForEnd(seconds: 30)
         daemon = nil
+    }
+
+    /// Moves the store of a volume that is not mounted.
+    package func moveStore(to path: String) throws {
+        try Command("mv", "-T", store, path).succeed()
+        store = path
     }
 
     /// Removes exactly this mount and this daemon, whatever their state is.

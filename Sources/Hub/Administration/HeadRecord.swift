@@ -46,6 +46,7 @@ struct HeadRecord: Sendable {
         return volumes.filter { volume in
             guard let seen = heads[volume.id] else { return false }
             return seen.epoch == volume.epoch && seen.head > volume.head
+                && !PlantedFault.trustsRestoredHub.isPlanted
         }
     }
 }

@@ -48,6 +48,16 @@ package enum Secret {
     /// stopped before it stored the new token can ask again.
     static let renewedTime: Int64 = 86_400_000_000_000
 
+    /// The longest time in nanoseconds that a renewed token may take over from the one before it.
+    /// More than this was said by a clock that was ahead.
+    private static let inheritedTime: Int64 = 365 * 86_400_000_000_000
+
+    /// When a token that replaces another one expires. The hub's clock may be behind now, so it
+    /// holds at least as long as the other one would have.
+    static func expiry(at time: Int64, renewing old: Int64?) -> Int64 {
+        max(time + tokenTime, min(old ?? time, time + inheritedTime))
+    }
+
     static func token(for use: TokenUse = .device) -> String {
         use.prefix + hexadecimal(bytes(32))
     }

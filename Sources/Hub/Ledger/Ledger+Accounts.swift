@@ -113,6 +113,12 @@ extension LedgerTransaction {
         try addToken(new, device: device, expires: expires)
     }
 
+    /// When a token expires; nil if it never does, or is unknown.
+    package func expiry(of token: Digest) throws -> Int64? {
+        let found = try row("SELECT expires FROM tokens WHERE hash = $1", [.digest(token)])
+        return try found.flatMap { $0.isNull(0) ? nil : try $0.integer(0) }
+    }
+
     package func removeTokens(of device: Identifier) throws {
         try execute("DELETE FROM tokens WHERE device = $1", [.id(device)])
     }

@@ -28,6 +28,7 @@ extension LedgerTransaction {
     ///
     /// - Parameter run: The run of the position; nil if the device does not know it.
     package func has(_ position: UInt64, run: Identifier?, in volume: VolumeRow) throws -> Bool {
+        if PlantedFault.trustsRestoredHub.isPlanted { return true }
         guard position <= volume.head else { return false }
         guard let run else { return true }
         return try self.run(at: position, in: volume.id) == run

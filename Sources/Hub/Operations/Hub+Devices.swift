@@ -83,9 +83,10 @@ extension Hub {
             guard try transaction.caller(old, at: time) != nil else {
                 throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
             }
+            let expires = Secret.expiry(at: time, renewing: try transaction.expiry(of: old))
             try transaction.renew(
-                old, as: Secret.hash(token: new), of: caller.device,
-                expires: time + Secret.tokenTime, oldExpires: time + Secret.renewedTime)
+                old, as: Secret.hash(token: new), of: caller.device, expires: expires,
+                oldExpires: time + Secret.renewedTime)
         }
         return TokenAnswer(token: new)
     }

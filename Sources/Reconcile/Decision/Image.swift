@@ -72,6 +72,14 @@ package struct Image: Hashable, Sendable {
     func hasContents(of other: Image) -> Bool {
         revision == other.revision || content != nil && content == other.content
     }
+
+    /// Takes the revision with the same contents that the hub knows, unless its own is sent. The
+    /// hub could not compare the next revision with a parent that it has never received.
+    mutating func keepRevision(of mirror: Mirror, unless sent: [Identifier]) {
+        guard let id = revision, !sent.contains(id) else { return }
+        let known = [mirror.base?.image, mirror.remote.map { Image($0) }].compactMap(\.self)
+        revision = known.first { $0.hasContents(of: self) }?.revision ?? id
+    }
 }
 
 /// The last image of an item that device and hub agreed on, or that this device put into the

@@ -8,7 +8,7 @@ import Model
 /// Each function must be called within one transaction of the table.
 package struct SyncPlanner: Sendable {
     /// Bugs that tests plant, to show that they would be found.
-    package var bugs: Set<Bug> = []
+    package var bugs = Bug.planted
 
     package init() {}
 
@@ -127,11 +127,11 @@ package struct SyncPlanner: Sendable {
         }
         if draft.isAside, let placement = draft.placement {
             image = mirror.base?.image ?? image
-            (image.parent, image.name) = (placement.parent, placement.name)
-            image.isAlive = true
+            (image.parent, image.name, image.isAlive) = (placement.parent, placement.name, true)
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
+        image.keepRevision(of: mirror, unless: draft.revisions)
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
@@ -305,13 +305,4 @@ extension Change {
     }
 
     var places: Bool { placement != nil }
-}
-
-/// Bugs that tests plant.
-package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
-    case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
-    case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
-    case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
-    case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
-    case settlesWhatIsWithdrawn, namesNoAncestors
 }

@@ -271,6 +271,7 @@ package final class Membership: @unchecked Sendable {
     /// Makes this store a separate device, because it was copied and another process is the
     /// original device. Everything stays, and waiting changes are sent in the new device's name.
     private func split(_ engine: SyncEngine) {
+        guard !PlantedFault.neverSplits.isPlanted else { return }
         guard let account, !isSplitting.exchange(true, ordering: .relaxed) else { return }
         defer { isSplitting.store(false, ordering: .relaxed) }
         var own = account

@@ -93,7 +93,7 @@ struct RemovalCheck {
 
     /// Returns nil if the version may be removed.
     func obstacle(to version: Version) -> RemovalObstacle? {
-        if isInOutbox { return .waitsForHub }
+        if isInOutbox, !PlantedFault.purgesWhatWaits.isPlanted { return .waitsForHub }
         let isCurrent = version.kind == .current || version.id == item.current
         if isCurrent { return isNotSent ? .notSent : .current }
         if version.kind == .conflict { return .conflict }

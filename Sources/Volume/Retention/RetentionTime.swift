@@ -22,6 +22,7 @@ final class RetentionTime {
     /// Advances the retention clock. It follows the hub's clock if that is known, or else this
     /// machine's, within the speed limit of `RetentionClock`.
     func advance() throws(VolumeError) -> Timestamp {
+        if PlantedFault.thinsByWallClock.isPlanted { return Timestamp(nanoseconds: clocks.wall()) }
         let (uptime, boot) = (clocks.uptime(), clocks.boot())
         let hub = hubTime.withLock { $0 }
         let target = hub.map { $0.time + (uptime - $0.uptime) }?.nanoseconds ?? clocks.wall()

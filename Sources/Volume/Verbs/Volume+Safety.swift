@@ -23,6 +23,8 @@ package struct UnsafeDocument: Hashable, Sendable {
 
     /// Stands for the path of something that the user who asks may not know.
     package static let unnamed = "something in a place that you may not list"
+    /// What has changed in a directory or package is known only after the comparison.
+    package static let comparing = "the volume is still being compared with its journal"
 
     package var path: [Name]
     package var reason: Reason
@@ -177,13 +179,14 @@ extension Volume {
         return try journal.read { reader in
             let item = try self.existing(path, reader)
             let shown = path.shown
+            let isCompared = [.directory, .package].contains(item.kind)
+            if isCompared, report.isScanning { return UnsafeDocument.comparing }
             guard item.kind == .directory else {
                 if item.kind == .file || item.kind == .package, item.changed == 0 {
                     return "\(shown) is open for writing or being recorded"
                 }
                 return ""
             }
-            if report.isScanning { return "the volume is still being compared with its journal" }
             let names = try self.unrecorded(below: path, limit: 1, reader).first?.path
             guard let names else { return "" }
             return (mayKnow(names) ? names.shown : UnsafeDocument.unnamed) + " is not recorded yet"

@@ -462,4 +462,24 @@ import Testing
         #expect(planner.draft(.item(1), in: &journals[0]).isAnotherKind)
         #expect(planner.draft(.item(3), in: &journals[0]).waitsFor == .item(1))
     }
+
+    // MARK: A version that is not sent
+
+    /// A file is edited, restored to what the hub has, and moved, and only the move is sent. The
+    /// next version names one as its parent that the hub knows.
+    @Test mutating func whatIsNotSentIsNotAgreedOn() {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        settle()
+        save(0, 1, revision: 2, content: 2)
+        save(0, 1, revision: 3, content: 1)
+        move(0, 1, "b")
+        tell(0, 1)
+        save(0, 1, revision: 4, content: 4)
+        tell(0, 1)
+        settle()
+        #expect(place(1) == "b")
+        #expect(hub.table.item(.item(1))?.current?.id == .revision(4))
+        #expect(hub.table.item(.item(1))?.conflicts == [])
+    }
 }
