@@ -51,9 +51,8 @@ public struct UbiquityResourceValues: Hashable, Sendable {
         hasUnresolvedConflicts = report.conflicts
     }
 
-    /// Adds what is known about this process's own downloads.
+    /// Adds what is known about this process's own downloads of contents that are not here.
     mutating func take(_ downloads: UbiquityContainer.Downloads, _ path: FilePath) {
-        guard downloadingStatus != .current else { return }
         if let percent = downloads.underWay[path] {
             (isDownloading, percentDownloaded) = (true, percent)
         }
