@@ -1,17 +1,17 @@
 import Foundation
 import Glibc
 
-/// Ends a daemon with SIGKILL just before one of the calls by which it changes files or answers the
-/// kernel. The calls are counted by a library that is preloaded into the daemon
-/// (Tests/KillAtStep/kill-at-step.c).
+/// Ends a daemon, or another program, with SIGKILL just before one of the calls by which it changes
+/// files or answers the kernel; another program also before it connects to a socket. The calls are
+/// counted by a library that is preloaded into the program (Tests/KillAtStep/kill-at-step.c).
 package final class StepKiller {
-    /// The environment of the daemon.
+    /// The environment of the program.
     package let environment: [String: String]
     private let home: TemporaryDirectory
     private let memory: UnsafeMutableRawPointer
     private static let size = 64
 
-    package init() throws {
+    package init(program: String = "concord") throws {
         home = try TemporaryDirectory("kill-at-step")
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "KillAtStep/kill-at-step.c").path
@@ -26,7 +26,9 @@ package final class StepKiller {
             memory != MAP_FAILED
         else { throw SupportError("\(file) cannot be mapped") }
         self.memory = memory
-        environment = ["LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file]
+        environment = [
+            "LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file, "CONCORD_KILL_PROGRAM": program,
+        ]
     }
 
     deinit { munmap(memory, Self.size) }
@@ -51,7 +53,7 @@ package final class StepKiller {
     /// How many calls were counted.
     package var steps: Int { self[1] }
 
-    /// The name of the call before which the daemon was ended; empty if it was not.
+    /// The name of the call before which the program was ended; empty if it was not.
     package var call: String {
         String(cString: memory.advanced(by: 12).assumingMemoryBound(to: CChar.self))
     }

@@ -24,6 +24,8 @@ extension Document {
                     // The presenter is added within the coordinated read, so that it misses no
                     // later change.
                     FileCoordinator.addFilePresenter(self)
+                    // If this fails, the next save tries it again.
+                    try? PackageSave(of: FilePath(intent.url))?.recover()
                     return try self.reading(at: intent.url)
                 }
                 try take(reading)

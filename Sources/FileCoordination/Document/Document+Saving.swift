@@ -219,22 +219,29 @@ extension Document {
         let target = FilePath(url)
         let draft = target.draft
         let isThere = target.kind != nil
+        let base = operation == .overwriting ? place.withLock(\.stamp) : nil
+        let save = base == nil ? nil : try PackageSave(of: target)
+        try save?.recover()
         do {
+            if let base { save?.begin(draft, madeFrom: base) }
             try writeContents(
                 contents, to: URL(draft), for: operation,
                 originalContentsURL: isThere ? url : nil)
             if isThere, draft.kind == target.kind { draft.takeAttributes(of: target) }
             try draft.set(attributes)
-            let (base, stamp) = (place.withLock(\.stamp), FileStamp(draft))
-            if operation == .overwriting, let base {
+            let stamp = FileStamp(draft)
+            if let base {
                 draft.name(base: base)
-                try draft.install(at: target, madeFrom: base)
+                try draft.install(at: target, madeFrom: base, save)
             } else {
                 try draft.install(at: target)
             }
+            save?.end()
             place.withLock { $0.written = stamp }
         } catch {
+            save?.didKeep()
             draft.remove()
+            save?.end()
             throw error
         }
     }
