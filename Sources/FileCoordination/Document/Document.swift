@@ -263,7 +263,7 @@ import Synchronization
     nonisolated open var presentedItemMessages: FilePresenterMessages {
         [
             .relinquishToReader, .relinquishToWriter, .save, .accommodateDeletion, .change, .move,
-            .versions,
+            .versions, .ubiquityAttributes,
         ]
     }
 

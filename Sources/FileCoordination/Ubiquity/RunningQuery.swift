@@ -12,7 +12,7 @@ final class RunningQuery: Sendable {
 
     private struct State {
         var known: [FilePath: MetadataItem] = [:]
-        /// All known items, sorted by path.
+        /// All known items, sorted as the query says.
         var results: [MetadataItem] = []
         /// For each volume, by its socket, the paths that it transferred or could not transfer when
         /// it was asked last.
@@ -113,10 +113,21 @@ final class RunningQuery: Sendable {
                 if let former, former != item { update.changed.append(item) }
             }
             guard !update.isEmpty else { return update }
-            state.results.take(update) { $0.path < $1.path }
+            state.results.take(update, by: precedes)
             update.results = state.results
             return update
         }
+    }
+
+    private func precedes(_ item: MetadataItem, _ other: MetadataItem) -> Bool {
+        for comparator in query.sortComparators {
+            switch comparator.compare(item, other) {
+            case .orderedAscending: return true
+            case .orderedDescending: return false
+            case .orderedSame: break
+            }
+        }
+        return item.path < other.path
     }
 
     private func gather(

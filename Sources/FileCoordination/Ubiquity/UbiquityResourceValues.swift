@@ -77,6 +77,33 @@ public struct UbiquityResourceValues: Hashable, Sendable {
     }
 }
 
+extension UbiquityResourceValues {
+    /// An attribute whose changes a ``FilePresenter`` can observe.
+    public enum Attribute: String, Hashable, Sendable, CaseIterable {
+        case isUbiquitous, downloadingStatus, isDownloading, downloadingError
+        case isUploaded, isUploading, uploadingError, hasUnresolvedConflicts
+    }
+
+    /// The attributes with other values than before; all if there were none before.
+    func changes(since former: UbiquityResourceValues?) -> Set<Attribute> {
+        guard let former else { return Set(Attribute.allCases) }
+        func differs(_ attribute: Attribute) -> Bool {
+            switch attribute {
+            case .isUbiquitous: isUbiquitous != former.isUbiquitous
+            case .downloadingStatus: downloadingStatus != former.downloadingStatus
+            case .isDownloading: isDownloading != former.isDownloading
+            case .downloadingError: downloadingError != former.downloadingError
+            case .isUploaded: isUploaded != former.isUploaded
+            case .isUploading: isUploading != former.isUploading
+            case .uploadingError: uploadingError != former.uploadingError
+            case .hasUnresolvedConflicts:
+                hasUnresolvedConflicts != former.hasUnresolvedConflicts
+            }
+        }
+        return Set(Attribute.allCases.filter(differs))
+    }
+}
+
 extension UbiquityContainer {
     /// What is known about an item now; nil when it is on no volume, does not exist, or is only
     /// known to this device, such as a temporary file. It waits for the volume's daemon, though not
