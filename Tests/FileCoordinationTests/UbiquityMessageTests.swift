@@ -82,4 +82,37 @@ import Testing
             #expect(!program.messages("a").contains("ubiquity isDownloading"))
         }
     }
+
+    @Test("the presenter of the documentation shows where contents are, and keeps them")
+    func documentation() throws {
+        try withDocument { _, path in
+            let badge = PictureBadge(URL(filePath: path))
+            defer { FileCoordinator.removeFilePresenter(badge) }
+            func wait(for text: String) throws {
+                try Support.wait(seconds: 30, for: "\"\(text)\"") {
+                    badge.text.withLock { $0 } == text ? true : nil
+                }
+            }
+            try wait(for: "")
+            badge.isLookedAt.withLock { $0 = true }
+            #expect(try Programs.fsctl("evict", path).run().status != 0)
+            badge.isLookedAt.withLock { $0 = false }
+            try Programs.fsctl("evict", path).succeed()
+            try wait(for: "in the cloud")
+            _ = try text(path)
+            try wait(for: "")
+        }
+    }
+
+    @Test("the documentation contains that presenter")
+    func article() throws {
+        let here = URL(filePath: #filePath).deletingLastPathComponent()
+        let root = here.deletingLastPathComponent().deletingLastPathComponent()
+        let article = root.appending(
+            path: "Sources/FileCoordination/FileCoordination.docc/Contents.md")
+        let code = try text(here.appending(path: "PictureBadge.swift").path)
+        let lines = code.split(separator: "\n", omittingEmptySubsequences: false)
+        let indented = lines.map { $0.isEmpty ? "" : "    \($0)" }.joined(separator: "\n")
+        #expect(try text(article.path).contains(indented))
+    }
 }

@@ -38,8 +38,7 @@ extension ItemFacts {
                     item: try Item(columns: columns),
                     facts: try ItemFacts(columns: columns, from: Item.columnCount)
                 )
-            }
-        ) { try body($0.item, $0.facts) }
+            }, { try body($0.item, $0.facts) })
     }
 }
 
