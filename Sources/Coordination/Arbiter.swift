@@ -214,6 +214,22 @@ package final class Arbiter: Sendable {
         }
     }
 
+    /// The presenters of this item itself, or all presenters, with what they hear.
+    package func presenters(of place: Path? = nil)
+        -> [(id: PresenterID, process: Int32, hears: Presenter.Capabilities)]
+    {
+        state.withLock { state in
+            let coordination = state.coordination
+            let ids =
+                place.map { coordination.presentersAt($0) }
+                ?? coordination.presenters.keys.sorted()
+            return ids.compactMap { id in
+                guard let found = coordination.presenters[id]?.presenter else { return nil }
+                return (id, state.process(found.clientSession), found.hears)
+            }
+        }
+    }
+
     // MARK: Looking on
 
     package func observe(

@@ -101,7 +101,7 @@ extension Coordination {
             || trie.ancestors(of: path).contains { !trie[$0.index].presenters.isEmpty }
     }
 
-    private func presentersAt(_ path: Path) -> [PresenterID] {
+    func presentersAt(_ path: Path) -> [PresenterID] {
         trie.find(path).map { trie[$0].presenters.sorted() } ?? []
     }
 

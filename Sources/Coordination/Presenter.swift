@@ -33,6 +33,8 @@ package struct Presenter: Hashable, Sendable {
         package static let subitemChange = Capabilities(rawValue: 1 << 9)
         package static let subitemMove = Capabilities(rawValue: 1 << 10)
         package static let subitemVersions = Capabilities(rawValue: 1 << 11)
-        package static let all = Capabilities(rawValue: (1 << 12) - 1)
+        package static let accommodateEviction = Capabilities(rawValue: 1 << 12)
+        package static let ubiquityAttributes = Capabilities(rawValue: 1 << 13)
+        package static let all = Capabilities(rawValue: (1 << 14) - 1)
     }
 }

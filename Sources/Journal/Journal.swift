@@ -15,6 +15,7 @@ package final class Journal: Sendable {
     package let full = CallbackSlot<@Sendable () -> Bool>()
     private let isRetryable = Atomic(false)
     private let rows = Atomic<Int>(0)
+    private let statements = Atomic<Int>(0)
 
     init(path: String, pool: DatabasePool) {
         self.path = path
@@ -27,6 +28,9 @@ package final class Journal: Sendable {
 
     /// The number of rows read since the journal was opened. Tests assert costs with it.
     package var rowCount: Int { rows.load(ordering: .relaxed) }
+
+    /// The number of statements run since the journal was opened, for the same purpose.
+    package var statementCount: Int { statements.load(ordering: .relaxed) }
 
     /// Runs `body` in one transaction, which is rolled back when `body` throws. Must not be called
     /// inside another transaction.
@@ -99,5 +103,6 @@ package final class Journal: Sendable {
     private func close(_ reader: Reader) {
         reader.close()
         rows.add(reader.rowCount, ordering: .relaxed)
+        statements.add(reader.statementCount, ordering: .relaxed)
     }
 }

@@ -71,7 +71,7 @@ package struct Name: Hashable, Sendable, Comparable {
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         var terminated = [CChar](unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
-            for (index, byte) in bytes.enumerated() { buffer[index] = CChar(bitPattern: byte) }
+            UnsafeMutableRawBufferPointer(buffer).copyBytes(from: bytes)
             buffer[bytes.count] = 0
             count = bytes.count + 1
         }

@@ -21,13 +21,15 @@ import Testing
                     return .identity(report)
                 case ("status", nil): return .volume(InquiryTests.volume)
                 case ("status", let path?) where request.entries == true:
-                    let names = path.text == "d" ? (0..<50).map { RawText("\($0).txt") } : []
+                    let isTop = path.text.isEmpty
+                    let names = isTop ? ["d"] : (0..<50).map { "\($0).txt" }
                     // Uploading items: the volume is asked for the progress.
                     return .entries(
                         EntriesReport(groups: [
                             EntriesReport.Group(
-                                kind: "file", state: "uploading", durability: "disk",
-                                conflicts: false, names: names)
+                                kind: isTop ? "directory" : "file", state: "uploading",
+                                durability: "disk", conflicts: false, names: names.map(RawText.init)
+                            )
                         ]))
                 case ("status", let path?):
                     return .document(
@@ -46,8 +48,8 @@ import Testing
         }
         let asked = mount.desk.state.withLock { $0.looked }
         #expect(asked.count { $0.verb == "identity" } == 1)
-        // The root and the directory in it, themselves and all that they contain.
-        #expect(asked.count { $0.verb == "status" && $0.path != nil } == 4)
+        // The root itself, and what it and the directory in it contain.
+        #expect(asked.count { $0.verb == "status" && $0.path != nil } == 3)
         #expect(asked.allSatisfy { $0.path == nil || $0.local == true }, "the hub is not asked")
         // One request precedes the look, to find what has changed.
         #expect(asked.count { $0.verb == "status" && $0.path == nil } == 2)

@@ -41,9 +41,9 @@ final class Program {
     private let output = Pipe()
     private let heard = Heard()
 
-    init(_ arguments: String...) throws {
+    init(_ arguments: String..., environment: [String: String] = [:]) throws {
         child = try ChildProcess(
-            Programs.path("turns-program"), arguments,
+            Programs.path("turns-program"), arguments, environment: environment,
             input: input.fileHandleForReading.fileDescriptor,
             output: output.fileHandleForWriting.fileDescriptor, errors: 2)
         let heard = heard

@@ -1,6 +1,7 @@
-// A library that a test preloads into the daemon. It counts the calls by which the process changes
-// files or answers the kernel's requests, and ends the process with SIGKILL just before the call
-// with a given number. It is compiled by Tests/Support/StepKiller.swift.
+// A library that a test preloads into the daemon or another program. It counts the calls by which
+// the process changes files or answers the kernel's requests, in another program also those by
+// which it connects to a socket, and ends the process with SIGKILL just before the call with a
+// given number. It is compiled by Tests/Support/StepKiller.swift.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -27,11 +29,14 @@ struct control {
 
 static struct control *control;
 static char *plant;
+static int is_daemon;
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("CONCORD_KILL_CONTROL");
-    // env(1) starts the daemon.
-    if (!path || strcmp(program_invocation_short_name, "concord")) return;
+    // env(1) starts the program.
+    const char *name = getenv("CONCORD_KILL_PROGRAM");
+    if (!path || !name || strcmp(program_invocation_short_name, name)) return;
+    is_daemon = strcmp(name, "concord") == 0;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     void *mapped = mmap(NULL, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
@@ -135,6 +140,11 @@ int renameat2(int d, const char *a, int e, const char *b, unsigned f) {
     errno = error;
     return result;
 }
+AT(rmdir, (const char *a), a)
+AT(symlink, (const char *t, const char *a), t, a)
+AT(link, (const char *a, const char *b), a, b)
+AT(mkdir, (const char *a, mode_t m), a, m)
+CALL(int, connect, (int fd, __CONST_SOCKADDR_ARG a, socklen_t n), if (!is_daemon) step("connect"), fd, a, n)
 
 #define OPENS(name, parameters, ...)                        \
     int name parameters {                                   \

@@ -1,18 +1,20 @@
 import Foundation
 import Glibc
 
-/// Ends a daemon with SIGKILL just before one of the calls by which it changes files or answers the
-/// kernel. The calls are counted by a library that is preloaded into the daemon
-/// (Tests/KillAtStep/kill-at-step.c).
+/// Ends a daemon, or another program, with SIGKILL just before one of the calls by which it changes
+/// files or answers the kernel; another program also before it connects to a socket. The calls are
+/// counted by a library that is preloaded into the program (Tests/KillAtStep/kill-at-step.c).
 package final class StepKiller {
-    /// The environment of the daemon.
+    /// The environment of the program.
     package let environment: [String: String]
     private let home: TemporaryDirectory
     private let memory: UnsafeMutableRawPointer
     private static let size = 64
 
-    /// - Parameter hasFault: Whether the library plants a fault, to show that it would be found.
-    package init(hasFault: Bool = false) throws {
+    /// - Parameters:
+    ///   - program: The name of the program that is killed.
+    ///   - hasFault: Whether the library plants a fault, to show that it would be found.
+    package init(program: String = "concord", hasFault: Bool = false) throws {
         home = try TemporaryDirectory("kill-at-step")
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "KillAtStep/kill-at-step.c").path
@@ -27,8 +29,10 @@ package final class StepKiller {
             memory != MAP_FAILED
         else { throw SupportError("\(file) cannot be mapped") }
         self.memory = memory
-        let plant = hasFault ? ["CONCORD_KILL_PLANT": "\(home.path)/planted"] : [:]
-        environment = ["LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file].merging(plant) { $1 }
+        environment = [
+            "LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file, "CONCORD_KILL_PROGRAM": program,
+            "CONCORD_KILL_PLANT": hasFault ? "\(home.path)/planted" : nil,
+        ].compactMapValues { $0 }
     }
 
     deinit { munmap(memory, Self.size) }
@@ -53,7 +57,7 @@ package final class StepKiller {
     /// How many calls were counted.
     package var steps: Int { self[1] }
 
-    /// The name of the call before which the daemon was ended; empty if it was not.
+    /// The name of the call before which the program was ended; empty if it was not.
     package var call: String {
         String(cString: memory.advanced(by: 12).assumingMemoryBound(to: CChar.self))
     }

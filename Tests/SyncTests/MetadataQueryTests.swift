@@ -13,10 +13,14 @@ import Testing
         private let task = Mutex<Task<Void, Never>?>(nil)
         private let root: String
 
-        init(_ fleet: Fleet, _ predicate: @escaping @Sendable (MetadataItem) -> Bool) {
+        init(
+            _ fleet: Fleet, sorted: [KeyPathComparator<MetadataItem>] = [],
+            _ predicate: @escaping @Sendable (MetadataItem) -> Bool
+        ) {
             root = fleet.devices[1].path + "/"
             var query = MetadataQuery(searchScopes: [URL(filePath: root)], predicate: predicate)
             query.notificationBatchingInterval = .milliseconds(50)
+            query.sortComparators = sorted
             let stream = query.updates
             let task = Task.detached { [weak self] in
                 for await update in stream { self?.updates.withLock { $0.append(update) } }
@@ -67,6 +71,23 @@ import Testing
             }
             #expect(texts.all.contains { texts.names($0.removed).contains("a.txt") })
             #expect(texts.all.contains { texts.names($0.removed).contains("d/e/b.txt") })
+        }
+    }
+
+    @Test("results are sorted by comparators, also after changes, and at last by path")
+    func sorting() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "printf 1 > c.txt; printf 333 > a.txt; printf 1 > b.txt")
+            try fleet.settle()
+            let sorted = Listener(
+                fleet, sorted: [KeyPathComparator(\.size, order: .reverse)]
+            ) { !$0.isDirectory }
+            try sorted.wait("the first") { _ in true }
+            #expect(sorted.results == ["a.txt", "b.txt", "c.txt"])
+            try fleet.shell(0, "printf 22 > d.txt; printf 55555 > c.txt; rm b.txt")
+            try wait(seconds: 30, for: "the new order; there is \(sorted.results)") {
+                sorted.results == ["c.txt", "a.txt", "d.txt"] ? true : nil
+            }
         }
     }
 

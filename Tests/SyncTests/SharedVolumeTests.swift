@@ -1,4 +1,5 @@
 import Control
+import FileCoordination
 import Foundation
 import Glibc
 import Support
@@ -46,6 +47,12 @@ import Testing
             let members = try fleet.fsctl(1, "members")
             #expect(members.contains("ann") && members.contains("owner"))
             #expect(try fleet.fsctl(1, "volumes").contains("editor"))
+            let url = URL(filePath: fleet.devices[1].path)
+            let listed = try #require(try UbiquityContainer(ofItemAt: url)).members()
+            #expect(listed.map(\.name) == ["ann", "bob"])
+            #expect(listed.map(\.role) == [.owner, .editor])
+            #expect(listed.map(\.isCurrentUser) == [false, true])
+            #expect(listed[0].since <= listed[1].since && listed[1].since <= .now)
             #expect(try fleet.hub.run("member", "list", "ann", "team").contains("bob\teditor"))
             #expect(try fleet.hub.run("member", "list").contains("ann\t2\tteam"))
         }

@@ -25,13 +25,17 @@ final class Shower: FilePresenter {
             "relinquish": [.relinquishToReader, .relinquishToWriter], "save": .save,
             "accommodate": .accommodateDeletion,
             "accommodateSubitem": .accommodateSubitemDeletion, "change": .change, "move": .move,
-            "versions": .versions, "subitems": .subitems,
+            "versions": .versions, "subitems": .subitems, "evict": .accommodateEviction,
+            "ubiquity": .ubiquityAttributes,
         ]
         let heard = words.list("hears").compactMap { known[$0] }
         presentedItemMessages =
             words["hears"] == nil ? .all : heard.reduce(into: []) { $0.formUnion($1) }
     }
 
+    var observedPresentedItemUbiquityAttributes: Set<UbiquityResourceValues.Attribute> {
+        words["hears"] == nil ? [] : [.downloadingStatus, .isUploaded, .hasUnresolvedConflicts]
+    }
     var presentedItemURL: URL? { state.withLock { $0.url } }
     func show(_ path: String) { state.withLock { $0.url = URL(filePath: path) } }
 
@@ -99,6 +103,17 @@ final class Shower: FilePresenter {
         reply("accommodate") { completionHandler(nil) }
     }
 
+    func accommodatePresentedItemEviction(
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        say("accommodateEviction")
+        if let sentence = words["keeps"] {
+            let text = sentence.replacingOccurrences(of: "_", with: " ")
+            return completionHandler(Sentence(text: text))
+        }
+        reply("evict") { completionHandler(nil) }
+    }
+
     func accommodatePresentedSubitemDeletion(
         at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
@@ -112,6 +127,11 @@ final class Shower: FilePresenter {
     func presentedItemDidMove(to newURL: URL) {
         state.withLock { $0.url = newURL }
         say("moved", to: newURL)
+    }
+    func presentedItemDidChangeUbiquityAttributes(
+        _ attributes: Set<UbiquityResourceValues.Attribute>
+    ) {
+        for attribute in attributes.map(\.rawValue).sorted() { say("ubiquity \(attribute)") }
     }
     func presentedItemDidGain(_ version: FileVersion) {
         say("versionGained", nil, version.persistentIdentifier)

@@ -10,7 +10,7 @@ import Foundation
 //     prepare name item… [as=presenter]
 //     cancel coordinator
 //     present name path|- [hears=message,…] [saves=text] [fails=sentence] [holds=message,…]
-//                      [closes]
+//                      [closes] [keeps=sentence]
 //     answer name      all that the presenter holds back
 //     retire name
 //     put path text    a plain write; get path; rename path path; remove path

@@ -43,6 +43,18 @@ package struct FilePath: Hashable, Sendable, CustomStringConvertible {
     private var lastSlash: Int { bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1 }
 }
 
+extension FilePath: Comparable {
+    package static func < (a: FilePath, b: FilePath) -> Bool {
+        let order = a.bytes.withUnsafeBytes { a in
+            b.bytes.withUnsafeBytes { b in
+                a.isEmpty || b.isEmpty
+                    ? 0 : memcmp(a.baseAddress!, b.baseAddress!, min(a.count, b.count))
+            }
+        }
+        return order == 0 ? a.bytes.count < b.bytes.count : order < 0
+    }
+}
+
 // Queries of the file system.
 extension FilePath {
     /// The absolute path by the present working directory; symbolic links are not resolved.

@@ -95,8 +95,8 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     }
 }
 
-/// The result of `status` with `entries`: the states of the documents and links in a directory. The
-/// directories in it and local files are left out.
+/// The result of `status` with `entries`: the states of what is in a directory, without what is
+/// local.
 package struct EntriesReport: Codable, Hashable, Sendable {
     /// Entries with equal states.
     package struct Group: Codable, Hashable, Sendable {

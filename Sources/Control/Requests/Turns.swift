@@ -48,8 +48,8 @@ package struct Push: Codable, Hashable, Sendable {
 package struct PresenterMessage: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case relinquishToReader, relinquishToWriter, save, accommodateDeletion,
-            accommodateSubitemDeletion, reacquire
-        case changed, moved, subitemAppeared, subitemChanged, subitemMoved
+            accommodateSubitemDeletion, accommodateEviction, reacquire
+        case changed, moved, ubiquityChanged, subitemAppeared, subitemChanged, subitemMoved
         case versionGained, versionLost, versionResolved
         case subitemVersionGained, subitemVersionLost, subitemVersionResolved
 
@@ -57,7 +57,7 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
         package var isAsking: Bool {
             switch self {
             case .relinquishToReader, .relinquishToWriter, .save, .accommodateDeletion,
-                .accommodateSubitemDeletion:
+                .accommodateSubitemDeletion, .accommodateEviction:
                 true
             default: false
             }

@@ -120,9 +120,10 @@ extension FilePath {
     /// As `install(at:)`, for a draft that was made from the contents with this stamp. A package of
     /// a volume that has other contents by now becomes a conflict version before it is removed; if
     /// that fails, it is back in its place. For a file the volume does this (`name(base:)`).
-    func install(at target: FilePath, madeFrom base: FileStamp) throws {
+    func install(at target: FilePath, madeFrom base: FileStamp, _ save: PackageSave?) throws {
         guard let named = base.packageBase, kind == .directory, let place = try target.place()
         else { return try install(at: target) }
+        save?.willExchange()
         errno = exchange(with: target)
         guard errno == 0 else { throw target.failure(.fileWriteUnknown) }
         do {
@@ -133,11 +134,12 @@ extension FilePath {
             _ = exchange(with: target)
             throw error
         }
+        save?.didKeep()
         remove()
     }
 
     /// Makes this replaced package a conflict version of the one that has its place now.
-    private func keepUnseen(as item: MountedPath, unseenBy base: String) throws {
+    func keepUnseen(as item: MountedPath, unseenBy base: String) throws {
         func add(_ contents: FilePath) throws(VolumeError) {
             var request = Request(.add, path: item.components)
             request.from = RawText(path: item.components.dropLast() + [contents.name])

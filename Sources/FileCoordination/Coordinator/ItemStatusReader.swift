@@ -1,5 +1,6 @@
 import Control
 import Foundation
+import Glibc
 import Model
 
 /// Asks volumes about many items at once, so that what is the same for all items is asked only once
@@ -12,97 +13,132 @@ final class ItemStatusReader {
         var hub: HubReport??
     }
 
+    /// A directory and what its volume has reported of all its entries.
+    struct Directory {
+        let path: FilePath
+        /// Nil when it is on no volume.
+        fileprivate let place: MountedPath?
+        fileprivate let device: dev_t
+        /// Nil when the volume could not answer; then it is asked about the entries one by one.
+        fileprivate let entries: [Name: EntriesReport.Group]?
+    }
+
     /// The volumes by their sockets.
     private var volumes: [String: Volume] = [:]
-    /// The places of directories whose files were asked about. Finding a place takes more system
-    /// calls than all the rest.
-    private var places: [FilePath: MountedPath?] = [:]
 
-    /// What a volume has reported of all entries of a directory, by the directory and their names.
-    private var entries: [FilePath: [Name: EntriesReport.Group]] = [:]
+    /// Asks once for all entries of a directory.
+    ///
+    /// - Parameter parent: The directory that contains it, if that was asked about.
+    func directory(_ path: FilePath, in parent: Directory? = nil) -> Directory {
+        let device = (try? path.status())?.st_dev ?? 0
+        // Finding a place takes many system calls.
+        let place: MountedPath?
+        if let parent, parent.device == device {
+            place = parent.place?.appending(path.name)
+        } else {
+            place = (try? path.place()) ?? nil
+        }
+        let entries = place.flatMap { self.entries(of: $0) }
+        return Directory(path: path, place: place, device: device, entries: entries)
+    }
 
-    /// Asks once for all entries of a directory. If that fails, they are asked about one by one.
-    func prepare(directory: FilePath) {
-        guard let place = (try? directory.place()) ?? nil else { return }
+    private func entries(of place: MountedPath) -> [Name: EntriesReport.Group]? {
         var request = Request(.status, path: place.components)
         (request.local, request.entries) = (true, true)
         guard let volume = try? volume(place.socket),
             let report = try? volume.client.ask(request, as: EntriesReport.self)
-        else { return }
-        volumes[place.socket] = volume
+        else { return nil }
         var found: [Name: EntriesReport.Group] = [:]
         for group in report.groups {
             var common = group
             common.names = []
             for name in group.names { found[Name(bytes: name.bytes)] = common }
         }
-        places[directory] = .some(place)
-        entries[directory] = found
+        return found
+    }
+
+    /// The kind and the values of an entry; nil when it is on no volume, or is local.
+    ///
+    /// - Parameter device: The device of the entry, which may be the root of another volume.
+    func report(of name: Name, in directory: Directory, device: dev_t)
+        throws(FileCoordinationError) -> (kind: String, values: UbiquityResourceValues)?
+    {
+        guard directory.device == device else {
+            return try report(ofItemAt: directory.path.appending(name))
+        }
+        guard let place = directory.place else { return nil }
+        guard let entries = directory.entries else {
+            return try report(ofItemAt: place.appending(name))
+        }
+        return try entries[name].map { (entry) throws(FileCoordinationError) in
+            try values(entry, place.socket) { place.appending(name) }
+        }
     }
 
     /// The values of `UbiquityContainer.resourceValues`, and the kind of the item.
-    func report(ofItemAt path: FilePath, isDirectory: Bool = true) throws(FileCoordinationError)
+    func report(ofItemAt path: FilePath) throws(FileCoordinationError)
         -> (kind: String, values: UbiquityResourceValues)?
     {
-        // A directory whose parent has reported it, a package, is on that volume, too.
-        let isKnown = !isDirectory || entries[path.parent]?[path.name] != nil
-        let found = isKnown ? try place(ofFile: path) : try path.place()
-        guard let place = found else { return nil }
+        guard let place = try path.place() else { return nil }
+        return try report(ofItemAt: place)
+    }
+
+    private func report(ofItemAt place: MountedPath) throws(FileCoordinationError)
+        -> (kind: String, values: UbiquityResourceValues)?
+    {
+        var request = Request(.status, path: place.components)
+        request.local = true
+        let report: DocumentReport
         do throws(VolumeError) {
-            var volume = try volume(place.socket)
-            defer { volumes[place.socket] = volume }
-            guard let report = try state(path, place, isDirectory: isDirectory, volume) else {
-                return nil
-            }
-            var values = UbiquityResourceValues(report, isUbiquitous: volume.isUbiquitous)
+            report = try volume(place.socket).client.ask(request, as: DocumentReport.self)
+        } catch {
+            if error.code == .notFound { return nil }
+            throw failed(error, place.socket)
+        }
+        let state = EntriesReport.Group(
+            kind: report.kind, state: report.state, durability: report.durability,
+            conflicts: (report.conflicts ?? 0) > 0)
+        return try values(state, place.socket) { place }
+    }
+
+    private func values(
+        _ state: EntriesReport.Group, _ socket: String, at place: () -> MountedPath
+    ) throws(FileCoordinationError) -> (kind: String, values: UbiquityResourceValues) {
+        do throws(VolumeError) {
+            var volume = try volume(socket)
+            var values = UbiquityResourceValues(state, isUbiquitous: volume.isUbiquitous)
             if values.isUbiquitous, !values.isUploaded || values.downloadingStatus != .current {
                 if volume.hub == nil {
                     volume.hub = try volume.client.ask(
                         Request(.status), as: VolumeReport.self
                     ).hub
+                    volumes[socket] = volume
                 }
                 if let hub = volume.hub ?? nil {
-                    values.take(hub, path: RawText(path: place.components).text)
+                    values.take(hub, path: RawText(path: place().components).text)
                 }
             }
-            values.take(UbiquityContainer.downloads.withLock { $0 }, place.path)
-            return (report.kind, values)
+            if values.downloadingStatus != .current {
+                values.take(UbiquityContainer.downloads.withLock { $0 }, place().path)
+            }
+            return (state.kind, values)
         } catch {
-            if error.code == .notFound { return nil }
-            volumes[place.socket] = nil
-            throw FileCoordinationError(error)
+            throw failed(error, socket)
         }
     }
 
-    /// The state of an item, without asking the daemon if that has reported it with its directory;
-    /// nil for a local file.
-    private func state(
-        _ path: FilePath, _ place: MountedPath, isDirectory: Bool, _ volume: Volume
-    ) throws(VolumeError) -> EntriesReport.Group? {
-        if let known = entries[path.parent] {
-            if let entry = known[path.name] { return entry }
-            // Only directories are left out.
-            if !isDirectory { return nil }
-        }
-        var request = Request(.status, path: place.components)
-        request.local = true
-        let report = try volume.client.ask(request, as: DocumentReport.self)
-        return EntriesReport.Group(
-            kind: report.kind, state: report.state, durability: report.durability,
-            conflicts: (report.conflicts ?? 0) > 0)
-    }
-
-    /// A file is on the volume of its directory. A directory may be the root of another volume.
-    private func place(ofFile path: FilePath) throws(FileCoordinationError) -> MountedPath? {
-        let parent = path.parent
-        if places[parent] == nil { places[parent] = .some(try parent.place()) }
-        return places[parent]??.appending(path.name)
+    /// The next request opens another connection.
+    private func failed(_ error: VolumeError, _ socket: String) -> FileCoordinationError {
+        volumes[socket] = nil
+        return FileCoordinationError(error)
     }
 
     private func volume(_ socket: String) throws(VolumeError) -> Volume {
         if let known = volumes[socket] { return known }
         let client = try ControlClient(socket: socket)
         let token = try client.ask(Request(.identity), as: IdentityReport.self).token
-        return Volume(client: client, isUbiquitous: token != nil)
+        let volume = Volume(client: client, isUbiquitous: token != nil)
+        volumes[socket] = volume
+        return volume
     }
 }

@@ -2,14 +2,14 @@ import Control
 import Foundation
 import Model
 
-extension Document {
-    /// What a coordinated read has found.
-    struct Reading: Sendable {
-        let contents: any Sendable
-        let stamp: FileStamp?
-        var contentHash: Int? { (contents as? Data)?.contentHash }
-    }
+/// What a coordinated read has found.
+struct DocumentReading: Sendable {
+    let contents: any Sendable
+    let stamp: FileStamp?
+    var contentHash: Int? { (contents as? Data)?.contentHash }
+}
 
+extension Document {
     func openFile() async throws {
         try await inOrder { [self] in
             guard state.contains(.closed) else { return }
@@ -24,6 +24,8 @@ extension Document {
                     // The presenter is added within the coordinated read, so that it misses no
                     // later change.
                     FileCoordinator.addFilePresenter(self)
+                    // If this fails, the next save tries it again.
+                    try? PackageSave(of: FilePath(intent.url))?.recover()
                     return try self.reading(at: intent.url)
                 }
                 try take(reading)
@@ -84,7 +86,7 @@ extension Document {
                 }
                 guard isOwn else {
                     let known = place.withLock { $0 }
-                    try take(Reading(contents: reading.contents, stamp: known.stamp))
+                    try take(DocumentReading(contents: reading.contents, stamp: known.stamp))
                     place.withLock { $0.contentHash = known.contentHash }
                     return updateChangeCount(.done)
                 }
@@ -97,14 +99,14 @@ extension Document {
         }
     }
 
-    nonisolated private func reading(at url: URL) throws -> Reading {
+    nonisolated private func reading(at url: URL) throws -> DocumentReading {
         // The stamp is taken before reading, so that a change by a program that does not coordinate
         // is noticed if it happens while we read.
         let stamp = FileStamp(FilePath(url))
-        return Reading(contents: try read(from: url), stamp: stamp)
+        return DocumentReading(contents: try read(from: url), stamp: stamp)
     }
 
-    private func take(_ reading: Reading) throws {
+    private func take(_ reading: DocumentReading) throws {
         // Undoing changes of the old contents would make no sense, and loading is no change.
         undoManager.disableUndoRegistration()
         isLoading = true
@@ -148,7 +150,7 @@ extension Document {
         disableEditing()
         defer { enableEditing() }
         let intent = FileAccessIntent.readingIntent(with: fileURL, options: .withoutChanges)
-        let reading = try await access([intent]) { [self] _ -> Reading? in
+        let reading = try await access([intent]) { [self] _ -> DocumentReading? in
             let known = place.withLock { $0.stamp }
             let stamp = FileStamp(FilePath(intent.url))
             return stamp == nil || stamp == known ? nil : try self.reading(at: intent.url)

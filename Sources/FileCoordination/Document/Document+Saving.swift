@@ -3,20 +3,20 @@ import Foundation
 import Glibc
 import Model
 
-extension Document {
-    /// What a save writes, as it was when the save began.
-    private struct Draft: Sendable {
-        let contents: any Sendable
-        let attributes: FileWrapper.Attributes
-        let token: ChangeCountToken
-        let operation: SaveOperation
-        let url: URL
-        /// Whether `url` is the document's own file, which may move before it is written.
-        let isOwn: Bool
-        /// The new extension, if the document's type has changed.
-        let fileExtension: String?
-    }
+/// What a save writes, as it was when the save began.
+private struct SaveDraft: Sendable {
+    let contents: any Sendable
+    let attributes: FileWrapper.Attributes
+    let token: ChangeCountToken
+    let operation: Document.SaveOperation
+    let url: URL
+    /// Whether `url` is the document's own file, which may move before it is written.
+    let isOwn: Bool
+    /// The new extension, if the document's type has changed.
+    let fileExtension: String?
+}
 
+extension Document {
     func write(to url: URL, for operation: SaveOperation) async throws {
         do {
             // The snapshot is taken before anything is waited for. Later changes belong to the next
@@ -42,7 +42,7 @@ extension Document {
         scheduleAutosave()
     }
 
-    private func draft(_ url: URL, _ operation: SaveOperation) throws -> Draft {
+    private func draft(_ url: URL, _ operation: SaveOperation) throws -> SaveDraft {
         if operation == .overwriting, state.contains(.closed) {
             throw DocumentError(
                 .closed, "\(url.path) is not open: open it, or save it with .creating")
@@ -53,13 +53,13 @@ extension Document {
             fileExtension = fileNameExtension(forType: type, saveOperation: operation)
         }
         let token = changeCountToken(for: operation)
-        return Draft(
+        return SaveDraft(
             contents: try contents(forType: type),
             attributes: try fileAttributesToWrite(to: url, for: operation), token: token,
             operation: operation, url: url, isOwn: url == fileURL, fileExtension: fileExtension)
     }
 
-    private func write(_ draft: Draft) async throws {
+    private func write(_ draft: SaveDraft) async throws {
         let isNew = draft.operation == .creating
         // It is soon known whether the file is gone. Until then no save may take its name.
         if !isNew, place.withLock(\.isBeingDeleted) { return }
@@ -95,10 +95,12 @@ extension Document {
             let stamp = written ?? FileStamp(FilePath(to))
             let wasElsewhere = place.withLock { place in
                 let hash = (draft.contents as? Data)?.contentHash
+                let source = place.source
+                source?.move(to: FilePath(to))
                 defer {
-                    place = Place(
+                    place = DocumentPlace(
                         url: to, stamp: stamp, isBeingDeleted: place.isBeingDeleted,
-                        contentHash: hash)
+                        contentHash: hash, source: source)
                 }
                 return place.url != to
             }
@@ -135,7 +137,7 @@ extension Document {
                 + "it with .creating, there or under another name")
     }
 
-    nonisolated private func write(_ draft: Draft, _ url: URL) throws {
+    nonisolated private func write(_ draft: SaveDraft, _ url: URL) throws {
         try writeContents(
             draft.contents, andAttributes: draft.attributes, safelyTo: url, for: draft.operation)
     }
@@ -144,7 +146,7 @@ extension Document {
     /// first and then gets its new contents. A file that becomes a package is another item, and its
     /// presenters are told the new place.
     nonisolated private func write(
-        _ draft: Draft, _ from: URL, _ to: URL, _ coordinator: FileCoordinator
+        _ draft: SaveDraft, _ from: URL, _ to: URL, _ coordinator: FileCoordinator
     ) throws {
         let (old, new) = (FilePath(from), FilePath(to))
         guard new.kind == nil else {
@@ -219,22 +221,29 @@ extension Document {
         let target = FilePath(url)
         let draft = target.draft
         let isThere = target.kind != nil
+        let base = operation == .overwriting ? place.withLock(\.stamp) : nil
+        let save = base == nil ? nil : try PackageSave(of: target)
+        try save?.recover()
         do {
+            if let base { save?.begin(draft, madeFrom: base) }
             try writeContents(
                 contents, to: URL(draft), for: operation,
                 originalContentsURL: isThere ? url : nil)
             if isThere, draft.kind == target.kind { draft.takeAttributes(of: target) }
             try draft.set(attributes)
-            let (base, stamp) = (place.withLock(\.stamp), FileStamp(draft))
-            if operation == .overwriting, let base {
+            let stamp = FileStamp(draft)
+            if let base {
                 draft.name(base: base)
-                try draft.install(at: target, madeFrom: base)
+                try draft.install(at: target, madeFrom: base, save)
             } else {
                 try draft.install(at: target)
             }
+            save?.end()
             place.withLock { $0.written = stamp }
         } catch {
+            save?.didKeep()
             draft.remove()
+            save?.end()
             throw error
         }
     }

@@ -28,22 +28,7 @@ import Synchronization
 ///
 /// While a document is open it is a presenter of its file. Close it when it is no longer shown.
 @MainActor open class Document: FilePresenter {
-    /// The part of the state that the file queue uses, too.
-    struct Place: Sendable {
-        var url: URL
-        /// The stamp of what was read or written last, which is the base of the next save; nil
-        /// before.
-        var stamp: FileStamp?
-        /// During a save: the stamp of what was written, taken before it got its name.
-        var written: FileStamp?
-        /// Whether a program is deleting the file at this moment.
-        var isBeingDeleted = false
-        /// A hash of a file of moderate size, by which a file whose time alone has changed is
-        /// recognized.
-        var contentHash: Int?
-    }
-
-    nonisolated let place: Mutex<Place>
+    nonisolated let place: Mutex<DocumentPlace>
     nonisolated let files = OperationQueue()
     nonisolated public let presentedItemOperationQueue = OperationQueue()
 
@@ -64,7 +49,7 @@ import Synchronization
     /// ``save(to:for:)`` and ``SaveOperation/creating``.
     /// ``save(to:for:)`` with ``SaveOperation/creating``.
     public init(fileURL: URL) {
-        place = Mutex(Place(url: fileURL))
+        place = Mutex(DocumentPlace(url: fileURL))
         files.maxConcurrentOperationCount = 1
         presentedItemOperationQueue.maxConcurrentOperationCount = 1
         undoManager.onEvent = { [weak self] in self?.undoManagerDid($0) }
@@ -125,9 +110,15 @@ import Synchronization
     /// Reads the file within a coordinated read, in the document's queue. The result is passed to
     /// ``load(fromContents:ofType:)``. Override it to read large documents piece by piece.
     nonisolated open func read(from url: URL) throws -> any Sendable {
-        let wrapper = try FileWrapper(url: url, options: .immediate)
-        return wrapper.regularFileContents ?? wrapper as any Sendable
+        let (contents, source) = try FileWrapper.contents(of: url, packageReadingOptions)
+        if let source, url == fileURL { place.withLock { $0.source = source } }
+        return contents
     }
+
+    /// How a package is read. The default is `.immediate`. With `[]` the contents of each file are
+    /// read when they are asked for, which may be long after the coordinated read. They stay those
+    /// of the version that was read, whatever other programs save meanwhile.
+    nonisolated open var packageReadingOptions: FileWrapper.ReadingOptions { .immediate }
 
     // MARK: Opening and closing
 
@@ -263,7 +254,7 @@ import Synchronization
     nonisolated open var presentedItemMessages: FilePresenterMessages {
         [
             .relinquishToReader, .relinquishToWriter, .save, .accommodateDeletion, .change, .move,
-            .versions,
+            .versions, .ubiquityAttributes,
         ]
     }
 
@@ -299,7 +290,7 @@ import Synchronization
 
     /// Follows the file.
     nonisolated open func presentedItemDidMove(to newURL: URL) {
-        place.withLock { $0.url = newURL }
+        place.withLock { $0.move(to: newURL) }
     }
 
     /// Looks whether the document is in conflict.

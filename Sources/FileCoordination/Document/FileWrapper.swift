@@ -61,6 +61,8 @@ public final class FileWrapper: Sendable {
         var path: FilePath
         let stamp: FileStamp
         let modified: timespec
+        /// Set for what was read lazily by a document.
+        var source: PackageSource?
     }
 
     struct State: Sendable {
@@ -139,9 +141,7 @@ public final class FileWrapper: Sendable {
         guard kind == .regular else { return nil }
         let (data, origin) = state.withLock { ($0.data, $0.origin) }
         if let data { return data }
-        guard let origin, let read = try? origin.path.readAll(),
-            FileStamp(origin.path) == origin.stamp
-        else { return nil }
+        guard let read = origin?.read() else { return nil }
         state.withLock { $0.data = read }
         return read
     }

@@ -51,6 +51,12 @@ public protocol FilePresenter: AnyObject, Sendable {
     func accommodatePresentedItemDeletion(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void)
 
+    /// The contents of the item are about to be removed from this device; the hub has them. Call
+    /// the handler with nil if you do not need them, or with an error that says why they stay.
+    /// After ten seconds without an answer they stay, too.
+    func accommodatePresentedItemEviction(
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void)
+
     /// An item in the presented package is about to be deleted or replaced.
     func accommodatePresentedSubitemDeletion(
         at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void)
@@ -62,6 +68,14 @@ public protocol FilePresenter: AnyObject, Sendable {
 
     /// The item, or a directory that contains it, was moved.
     func presentedItemDidMove(to newURL: URL)
+
+    /// The changes of which attributes are reported. It is read when the presenter is added, and
+    /// with each change. The default is none.
+    var observedPresentedItemUbiquityAttributes: Set<UbiquityResourceValues.Attribute> { get }
+    /// Observed attributes have other values than they had when the presenter was added, or when
+    /// this was last called. ``UbiquityContainer/resourceValues(ofItemAt:)`` reads them.
+    func presentedItemDidChangeUbiquityAttributes(
+        _ attributes: Set<UbiquityResourceValues.Attribute>)
 
     /// There is a new version in conflict with the current one.
     func presentedItemDidGain(_ version: FileVersion)
@@ -115,6 +129,10 @@ extension FilePresenter {
     public func accommodatePresentedItemDeletion(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) { completionHandler(nil) }
+    /// Refuses: contents that are shown stay on this device.
+    public func accommodatePresentedItemEviction(
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) { completionHandler(FileCoordinationError(.busy, "it is in use")) }
     /// Answers at once.
     public func accommodatePresentedSubitemDeletion(
         at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void
@@ -124,6 +142,14 @@ extension FilePresenter {
     public func presentedItemDidChange() {}
     /// Ignores it.
     public func presentedItemDidMove(to newURL: URL) {}
+    /// None.
+    public var observedPresentedItemUbiquityAttributes: Set<UbiquityResourceValues.Attribute> {
+        []
+    }
+    /// Ignores it.
+    public func presentedItemDidChangeUbiquityAttributes(
+        _ attributes: Set<UbiquityResourceValues.Attribute>
+    ) {}
     /// Ignores it.
     public func presentedItemDidGain(_ version: FileVersion) {}
     /// Ignores it.

@@ -36,13 +36,18 @@ public struct FilePresenterMessages: OptionSet, Hashable, Sendable {
     /// The three messages about versions of what a directory contains.
     public static let subitemVersions = FilePresenterMessages(rawValue: 1 << 11)
 
+    /// ``FilePresenter/accommodatePresentedItemEviction(completionHandler:)``
+    public static let accommodateEviction = FilePresenterMessages(rawValue: 1 << 12)
+    /// ``FilePresenter/presentedItemDidChangeUbiquityAttributes(_:)``
+    public static let ubiquityAttributes = FilePresenterMessages(rawValue: 1 << 13)
+
     /// All messages about items in a presented directory or package.
     public static let subitems: FilePresenterMessages = [
         .accommodateSubitemDeletion, .subitemAppearance, .subitemChange, .subitemMove,
         .subitemVersions,
     ]
     /// All messages.
-    public static let all = FilePresenterMessages(rawValue: (1 << 12) - 1)
+    public static let all = FilePresenterMessages(rawValue: (1 << 14) - 1)
 
     /// The names of the messages in the control protocol.
     var kinds: [String] {
@@ -52,6 +57,8 @@ public struct FilePresenterMessages: OptionSet, Hashable, Sendable {
             ([.relinquishToReader, .relinquishToWriter], [.reacquire]),
             (.save, [.save]), (.accommodateDeletion, [.accommodateDeletion]),
             (.accommodateSubitemDeletion, [.accommodateSubitemDeletion]),
+            (.accommodateEviction, [.accommodateEviction]),
+            (.ubiquityAttributes, [.ubiquityChanged]),
             (.change, [.changed]), (.move, [.moved]),
             (.versions, [.versionGained, .versionLost, .versionResolved]),
             (.subitemAppearance, [.subitemAppeared]), (.subitemChange, [.subitemChanged]),

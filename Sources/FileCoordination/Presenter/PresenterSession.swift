@@ -20,6 +20,8 @@ final class PresenterSession: Sendable {
         var brackets: [TurnKey: Bracket] = [:]
         /// Moves that were reported but not delivered yet, in order.
         var moves: [Move] = []
+        /// What was known about the contents when the presenter was last told.
+        var ubiquity: UbiquityResourceValues?
     }
 
     private struct TurnKey: Hashable {
@@ -68,6 +70,10 @@ final class PresenterSession: Sendable {
                 if state.withLock({ $0.isRetired }) {
                     MountConnection.at(place.socket).remove(self)
                 }
+                if observesUbiquity {
+                    let values = try? UbiquityContainer.resourceValues(ofItemAt: url)
+                    state.withLock { $0.ubiquity = values ?? nil }
+                }
             } catch {
                 mailbox.post { $0.presentedItemRegistrationDidFail(with: error) }
             }
@@ -102,8 +108,15 @@ final class PresenterSession: Sendable {
     func request(at place: MountedPath) -> Request {
         var request = Request(.present, path: place.components)
         request.presenter = number
-        request.hears = presenter.presentedItemMessages.kinds
+        var messages = presenter.presentedItemMessages
+        if !observesUbiquity { messages.remove(.ubiquityAttributes) }
+        request.hears = messages.kinds
         return request
+    }
+
+    private var observesUbiquity: Bool {
+        presenter.presentedItemMessages.contains(.ubiquityAttributes)
+            && !presenter.observedPresentedItemUbiquityAttributes.isEmpty
     }
 
     /// Stops all messages. Only the reacquirers of open accesses are still called.
@@ -140,6 +153,9 @@ final class PresenterSession: Sendable {
         case .accommodateSubitemDeletion:
             let url = URL(subject ?? place.path)
             ask(key) { $0.accommodatePresentedSubitemDeletion(at: url, completionHandler: $1) }
+        case .accommodateEviction:
+            ask(key) { $0.accommodatePresentedItemEviction(completionHandler: $1) }
+        case .ubiquityChanged: lookAtUbiquity()
         case .reacquire: reacquire(key)
         case .moved:
             guard let target, let names = message.to?.path else { break }
@@ -147,6 +163,22 @@ final class PresenterSession: Sendable {
             move(nil, target)
         case .subitemMoved: if let subject, let target { move(subject, target) }
         default: tell(message, URL(subject ?? place.path))
+        }
+    }
+
+    /// Tells the presenter which of the attributes that it observes have changed.
+    private func lookAtUbiquity() {
+        mailbox.post { [self] presenter in
+            guard let url = presenter.presentedItemURL,
+                let values = try? UbiquityContainer.resourceValues(ofItemAt: url)
+            else { return }
+            let former = state.withLock { state in
+                defer { state.ubiquity = values }
+                return state.ubiquity
+            }
+            let changed = values.changes(since: former).intersection(
+                presenter.observedPresentedItemUbiquityAttributes)
+            if !changed.isEmpty { presenter.presentedItemDidChangeUbiquityAttributes(changed) }
         }
     }
 

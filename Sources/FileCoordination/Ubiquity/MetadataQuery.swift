@@ -19,6 +19,9 @@ public struct MetadataQuery: Sendable {
     public var searchScopes: [URL]
     /// How long changes are collected before they are reported: half a second.
     public var notificationBatchingInterval = Duration.milliseconds(500)
+    /// How results are sorted: by the first comparator, items that are equal for it by the next
+    /// one, and at last by path. The default is by path alone.
+    public var sortComparators: [KeyPathComparator<MetadataItem>] = []
     /// Which items are found.
     public var predicate: @Sendable (MetadataItem) -> Bool
 
@@ -31,7 +34,7 @@ public struct MetadataQuery: Sendable {
         public var changed: [MetadataItem] = []
         /// Items that are no longer found, as they were.
         public var removed: [MetadataItem] = []
-        /// All items that are found now, sorted by path.
+        /// All items that are found now, sorted as the query says.
         public var results: [MetadataItem] = []
 
         var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }

@@ -12,6 +12,8 @@ final class RunningQuery: Sendable {
 
     private struct State {
         var known: [FilePath: MetadataItem] = [:]
+        /// All known items, sorted as the query says.
+        var results: [MetadataItem] = []
         /// For each volume, by its socket, the paths that it transferred or could not transfer when
         /// it was asked last.
         var transfers: [String: Set<FilePath>] = [:]
@@ -85,42 +87,71 @@ final class RunningQuery: Sendable {
             let tree = trees.first { place.isBelow($0.path) }
             places.insert(tree.map { place.package(below: $0.path, inquiry) } ?? place)
         }
-        var found: [FilePath: MetadataItem] = [:]
+        var found: [MetadataItem] = []
         for place in places where !places.contains(anAncestorOf: place) {
             gather(place, inquiry, &found)
         }
-        return state.withLock { state in
+        return compare(found, in: places)
+    }
+
+    /// What has changed if this is what there is now at or below these places.
+    private func compare(_ found: [MetadataItem], in places: Set<FilePath>)
+        -> MetadataQuery.Update
+    {
+        state.withLock { state in
             var update = MetadataQuery.Update()
-            for path in state.known.keys where found[path] == nil {
+            let paths = state.known.isEmpty ? [] : Set(found.map(\.path))
+            for path in state.known.keys where !paths.contains(path) {
                 guard places.contains(path) || places.contains(anAncestorOf: path),
                     let item = state.known.removeValue(forKey: path)
                 else { continue }
                 update.removed.append(item)
             }
-            for (path, item) in found {
-                let former = state.known.updateValue(item, forKey: path)
+            for item in found {
+                let former = state.known.updateValue(item, forKey: item.path)
                 if former == nil { update.added.append(item) }
                 if let former, former != item { update.changed.append(item) }
             }
             guard !update.isEmpty else { return update }
-            update.results = state.known.sorted {
-                $0.key.bytes.lexicographicallyPrecedes($1.key.bytes)
-            }.map(\.value)
+            state.results.take(update, by: precedes)
+            update.results = state.results
             return update
         }
     }
 
+    private func precedes(_ item: MetadataItem, _ other: MetadataItem) -> Bool {
+        for comparator in query.sortComparators {
+            switch comparator.compare(item, other) {
+            case .orderedAscending: return true
+            case .orderedDescending: return false
+            case .orderedSame: break
+            }
+        }
+        return item.path < other.path
+    }
+
     private func gather(
-        _ path: FilePath, _ inquiry: ItemStatusReader, _ found: inout [FilePath: MetadataItem]
+        _ path: FilePath, _ inquiry: ItemStatusReader, _ found: inout [MetadataItem]
     ) {
         let isTop = trees.contains { $0.path == path }
         guard isTop || trees.contains(where: { path.isVisible(below: $0.path) }),
             let item = MetadataItem(path, inquiry)
         else { return }
-        if !isTop, query.predicate(item) { found[path] = item }
-        guard item.isDirectory else { return }
-        inquiry.prepare(directory: path)
-        for name in (try? path.children()) ?? [] { gather(path.appending(name), inquiry, &found) }
+        if !isTop, query.predicate(item) { found.append(item) }
+        if item.isDirectory { gather(in: inquiry.directory(path), inquiry, &found) }
+    }
+
+    private func gather(
+        in directory: ItemStatusReader.Directory, _ inquiry: ItemStatusReader,
+        _ found: inout [MetadataItem]
+    ) {
+        let names = (try? directory.path.children()) ?? []
+        for name in names.sorted() where name.bytes.first != 0x2E {
+            guard let item = MetadataItem(name, in: directory, inquiry) else { continue }
+            if query.predicate(item) { found.append(item) }
+            guard item.isDirectory else { continue }
+            gather(in: inquiry.directory(item.path, in: directory), inquiry, &found)
+        }
     }
 
     /// The items whose transfers may have advanced, and whether anything is being transferred now.
@@ -181,6 +212,24 @@ extension FilePath {
             && bytes.dropFirst(top.bytes.count).split(separator: 0x2F).allSatisfy {
                 $0.first != 0x2E
             }
+    }
+}
+
+extension [MetadataItem] {
+    /// Adds, replaces and removes what has changed. The items are sorted before and after.
+    fileprivate mutating func take(
+        _ update: MetadataQuery.Update, by precedes: (MetadataItem, MetadataItem) -> Bool
+    ) {
+        let outdated = Set((update.removed + update.changed).map(\.path))
+        var rest = self[...]
+        if !outdated.isEmpty { rest = filter { !outdated.contains($0.path) }[...] }
+        var added = (update.added + update.changed).sorted(by: precedes)[...]
+        var merged: [MetadataItem] = []
+        merged.reserveCapacity(rest.count + added.count)
+        while let new = added.first, let old = rest.first {
+            merged.append(precedes(new, old) ? added.removeFirst() : rest.removeFirst())
+        }
+        self = merged + rest + added
     }
 }
 

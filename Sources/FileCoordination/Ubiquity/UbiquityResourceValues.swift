@@ -51,9 +51,8 @@ public struct UbiquityResourceValues: Hashable, Sendable {
         hasUnresolvedConflicts = report.conflicts
     }
 
-    /// Adds what is known about this process's own downloads.
+    /// Adds what is known about this process's own downloads of contents that are not here.
     mutating func take(_ downloads: UbiquityContainer.Downloads, _ path: FilePath) {
-        guard downloadingStatus != .current else { return }
         if let percent = downloads.underWay[path] {
             (isDownloading, percentDownloaded) = (true, percent)
         }
@@ -75,6 +74,33 @@ public struct UbiquityResourceValues: Hashable, Sendable {
         } else {
             downloadingError = problem
         }
+    }
+}
+
+extension UbiquityResourceValues {
+    /// An attribute whose changes a ``FilePresenter`` can observe.
+    public enum Attribute: String, Hashable, Sendable, CaseIterable {
+        case isUbiquitous, downloadingStatus, isDownloading, downloadingError
+        case isUploaded, isUploading, uploadingError, hasUnresolvedConflicts
+    }
+
+    /// The attributes with other values than before; all if there were none before.
+    func changes(since former: UbiquityResourceValues?) -> Set<Attribute> {
+        guard let former else { return Set(Attribute.allCases) }
+        func differs(_ attribute: Attribute) -> Bool {
+            switch attribute {
+            case .isUbiquitous: isUbiquitous != former.isUbiquitous
+            case .downloadingStatus: downloadingStatus != former.downloadingStatus
+            case .isDownloading: isDownloading != former.isDownloading
+            case .downloadingError: downloadingError != former.downloadingError
+            case .isUploaded: isUploaded != former.isUploaded
+            case .isUploading: isUploading != former.isUploading
+            case .uploadingError: uploadingError != former.uploadingError
+            case .hasUnresolvedConflicts:
+                hasUnresolvedConflicts != former.hasUnresolvedConflicts
+            }
+        }
+        return Set(Attribute.allCases.filter(differs))
     }
 }
 

@@ -42,10 +42,7 @@ extension Reader {
         for _ in 0..<4096 {
             if let pin = try pin(of: next) { return pin }
             guard next != Item.root else { return false }
-            let parent = try first("SELECT parent FROM items WHERE key = ?", [.integer(next)]) {
-                $0.integer(0)
-            }
-            guard let parent else { return false }
+            guard let parent = try parent(of: next) else { return false }
             next = parent
         }
         return false

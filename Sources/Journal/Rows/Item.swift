@@ -78,6 +78,7 @@ extension Item {
         key, id, parent, name, inode, deleted, kind, birth, size, modified, changed, latest,
         current, in_place, mode, attributes
         """
+    static let columnCount: Int32 = 16
 
     init(columns: Columns) throws(VolumeError) {
         self.init(

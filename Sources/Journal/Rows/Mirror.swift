@@ -104,10 +104,8 @@ extension Reader {
     }
 
     package func mirrorCount(_ state: MirrorRow.State) throws(VolumeError) -> Int {
-        try first(
-            "SELECT count(*) FROM mirror WHERE state = ? AND state <> 0",
-            [.code(state.rawValue)]
-        ) { Int($0.integer(0)) } ?? 0
+        let sql = "SELECT count(*) FROM mirror WHERE state = ? AND state <> 0"
+        return try first(sql, [.code(state.rawValue)]) { Int($0.integer(0)) } ?? 0
     }
 
     /// Ids of all items that both the hub and this device know, in ascending order, beginning after

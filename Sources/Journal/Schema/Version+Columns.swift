@@ -10,10 +10,13 @@ extension Version {
     /// confirmed the version; the column after `label` says whether any hub ever has.
     static let selection = """
         id, number, parents, kind, device, device_name, person, program, name, size, modified,
-        saved, content,
-        CASE WHEN durability = 3 AND NOT \(isConfirmed) THEN 2 ELSE durability END,
+        saved, content, \(presentDurability),
         label, durability = 3, owner, owner_group, permissions, access_list, session
         """
+
+    /// The durability of a row of `versions`: 3 only if the present hub has confirmed it.
+    static let presentDurability =
+        "CASE WHEN durability = 3 AND NOT \(isConfirmed) THEN 2 ELSE durability END"
 
     /// The tables that `selection` reads.
     static let tables = """

@@ -16,6 +16,11 @@ extension Reader {
         try first(Select.byID, [.identifier(id)], Item.init(columns:))
     }
 
+    /// The key of the directory that an item is in, 0 for the root. Nil when there is no such item.
+    package func parent(of key: Int64) throws(VolumeError) -> Int64? {
+        try first("SELECT parent FROM items WHERE key = ?", [.integer(key)]) { $0.integer(0) }
+    }
+
     /// The alive item with that name.
     package func item(parent: Int64, name: Name) throws(VolumeError) -> Item? {
         try first(Select.byName, [.integer(parent), .bytes(name.bytes)], Item.init(columns:))
@@ -75,10 +80,8 @@ extension Reader {
 
     /// The number of alive items, including the root.
     package func itemCount() throws(VolumeError) -> Int {
-        let count = try first("SELECT count(*) FROM items WHERE deleted IS NULL", []) {
-            Int($0.integer(0))
-        }
-        return count ?? 0
+        let sql = "SELECT count(*) FROM items WHERE deleted IS NULL"
+        return try first(sql, []) { Int($0.integer(0)) } ?? 0
     }
 
     /// Every item, alive and deleted, in the order of keys; `body` may write.

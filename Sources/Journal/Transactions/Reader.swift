@@ -15,6 +15,7 @@ package class Reader {
     /// itself.
     private var end: VolumeError?
     private(set) var rowCount = 0
+    private(set) var statementCount = 0
 
     init(_ database: Database, path: String) throws(VolumeError) {
         guard let connection = database.sqliteConnection else {
@@ -90,6 +91,7 @@ package class Reader {
             result.append(try decode(columns))
         }
         rowCount += result.count
+        statementCount += 1
         return result
     }
 

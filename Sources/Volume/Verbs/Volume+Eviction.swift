@@ -15,12 +15,13 @@ package struct EvictionReport: Sendable {
 // Eviction removes bytes that the hub has from this device, in place. The file is marked first, so
 // after a crash it is either complete or a placeholder. Watching programs are not notified.
 extension Volume {
-    /// Evicts a document, or all below a directory that can be evicted, with `forced` also pinned
-    /// ones. `progress` is called now and then; returning false ends the eviction. Below a
-    /// directory, only paths that `isMeant` selects are evicted or named in the report.
+    /// Evicts a document, or all below a directory that can be evicted, with `forced` also those
+    /// that are pinned or shown by programs. `progress` is called now and then; returning false
+    /// ends the eviction. Below a directory, only paths that `isMeant` selects are evicted or named
+    /// in the report.
     ///
     /// - Throws: For a single document: `.busy` (a program has it open, or it is not recorded),
-    ///   `.refused` (it is pinned, or the hub does not have it), `.notFound`, `.invalid`.
+    ///   `.refused` (it is pinned or shown, or the hub does not have it), `.notFound`, `.invalid`.
     @discardableResult
     package func evict(
         at path: [Name], forced: Bool = false,
@@ -66,8 +67,16 @@ extension Volume {
     private func evict(_ key: Int64, forced: Bool, patience: Double) throws(VolumeError) -> Int64 {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
         var isLookedAtAgain = false
+        var mustAsk = !forced
         while true {
             do throws(VolumeError) {
+                if mustAsk, let ask = evictionObstacle.current {
+                    // No program is asked about a document that stays anyway.
+                    let (_, path, _) = try evictable(key, forced: false)
+                    let obstacle = ask(path)
+                    if let obstacle { throw VolumeError(.refused, "\(path.shown) \(obstacle)") }
+                }
+                mustAsk = false
                 return try evictNow(key, forced: forced)
             } catch {
                 guard error.code == .busy else { throw error }
@@ -143,24 +152,10 @@ extension Volume {
             else { throw VolumeError(.busy, "\(shown) is open for writing or not recorded yet.") }
             guard version.durability == .hub || PlantedFault.evictsUnconfirmed.isPlanted else {
                 throw VolumeError(
-                    .refused, "\(shown) \(try self.reasonToKeep(version, reader))")
+                    .refused, "\(shown) \(try version.reasonToKeep(reader))")
             }
             return (item, path, current)
         }
-    }
-
-    /// The end of a sentence that begins with the path: why this may be the only copy of the bytes.
-    private func reasonToKeep(_ version: Version, _ reader: Reader) throws(VolumeError) -> String {
-        guard try reader.belongsToHub() else {
-            return "stays on this device, because this volume is signed in to no hub from which "
-                + "its contents could be downloaded again (fsctl signin)."
-        }
-        guard !version.wasAtHub else {
-            return "stays on this device, because the hub that this volume is signed in to has not "
-                + "confirmed its contents; only another hub has, or this one before it was "
-                + "restored. `fsctl wait --durable hub` waits for that."
-        }
-        return "is not at the hub yet; `fsctl wait --durable hub` waits for that."
     }
 
     /// Removes the bytes of a file that no program can begin to use meanwhile. Checks first that no
@@ -290,6 +285,22 @@ extension Volume {
                 return self.candidate(item.key, at: path)
             }
         }
+    }
+}
+
+extension Version {
+    /// The end of a sentence that begins with the path: why this may be the only copy of the bytes.
+    fileprivate func reasonToKeep(_ reader: Reader) throws(VolumeError) -> String {
+        guard try reader.belongsToHub() else {
+            return "stays on this device, because this volume is signed in to no hub from which "
+                + "its contents could be downloaded again (fsctl signin)."
+        }
+        guard !wasAtHub else {
+            return "stays on this device, because the hub that this volume is signed in to has not "
+                + "confirmed its contents; only another hub has, or this one before it was "
+                + "restored. `fsctl wait --durable hub` waits for that."
+        }
+        return "is not at the hub yet; `fsctl wait --durable hub` waits for that."
     }
 }
 

@@ -140,15 +140,19 @@ extension Volume {
 
     func state(of item: Item, _ reader: Reader) throws -> DocumentHistory.State {
         if item.deleted != nil { return .deleted }
-        if try reader.absentVersion(of: item.key) != nil {
+        guard let facts = try ItemFacts(of: item.key, reader) else { return .current }
+        return state(of: item, facts)
+    }
+
+    /// The state of an alive item.
+    func state(of item: Item, _ facts: ItemFacts) -> DocumentHistory.State {
+        if facts.isAbsent {
             return hydration.known(item.inode)?.isWaitedFor == true ? .downloading : .dataless
         }
         if item.changed == 0, item.kind == .file || item.kind == .package { return .writing }
         let isPortable = String(validating: item.name.bytes, as: UTF8.self) != nil
-        if isPortable, try reader.isUnsent(item.key) || reader.isInOutbox(item.id) {
-            return .uploading
-        }
-        switch try reader.mirror(item.id)?.state {
+        if isPortable, facts.isUnsent || facts.isInOutbox { return .uploading }
+        switch facts.mirror {
         case .refused: return .uploading
         case .due, .underway, .stuck: return .downloaded
         case .settled, nil: return .current

@@ -84,41 +84,35 @@ extension Volume {
         }
         var found = try unrecorded(below: path, limit: limit, reader)
         var seen = Set(found.map(\.path))
-        func add(_ key: Int64?) throws {
-            guard let key, let item = try reader.item(key), let names = try reader.path(of: key),
+        func add(_ key: Int64) throws {
+            guard let item = try reader.item(key), let names = try reader.path(of: key),
                 names.starts(with: path), let reason = try reason(item, reader),
                 seen.insert(names).inserted
             else { return }
             found.append(.init(path: names, reason: reason))
         }
-        func addAll<Row>(
-            _ page: (_ last: Row?) throws -> [Row], key: (Row) throws -> Int64?
-        ) throws {
-            var last: Row?
-            while found.count < limit, case let rows = try page(last), !rows.isEmpty {
-                last = rows.last
-                for row in rows where found.count < limit { try add(key(row)) }
-            }
+        try reader.forEachUnsentItem { key in
+            guard found.count < limit else { return false }
+            try add(key)
+            return true
         }
-        try addAll({ try reader.unsent(after: $0 ?? 0, limit: 256) }, key: { $0 })
-        try addAll(
-            { try reader.outbox(limit: 256, after: $0?.number ?? 0) },
-            key: { try reader.key(of: $0.item) })
-        try addAll(
-            { try reader.mirrors(.refused, after: $0, limit: 256) },
-            key: { try reader.key(of: $0.id) })
         return found
     }
 
     /// Returns nil if the hub has the item as it is.
     private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
+        guard let facts = try ItemFacts(of: item.key, reader) else { return nil }
+        return reason(item, facts)
+    }
+
+    func reason(_ item: Item, _ facts: ItemFacts) -> UnsafeDocument.Reason? {
         let isDocument = item.kind == .file || item.kind == .package
         if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
         let isNameless = String(validating: item.name.bytes, as: UTF8.self) == nil
         if item.deleted == nil, isNameless { return .nameless }
-        if try reader.mirror(item.id)?.state == .refused { return .refused }
-        if try reader.isInOutbox(item.id) { return .sent }
-        guard try reader.isUnsent(item.key) else { return nil }
+        if facts.mirror == .refused { return .refused }
+        if facts.isInOutbox { return .sent }
+        guard facts.isUnsent else { return nil }
         return item.deleted == nil ? .unsent : .undeleted
     }
 
@@ -191,5 +185,32 @@ extension Volume {
             guard let names else { return "" }
             return (mayKnow(names) ? names.shown : UnsafeDocument.unnamed) + " is not recorded yet"
         }
+    }
+}
+
+extension Reader {
+    /// Calls `body` with the keys of items that the hub does not have as they are, some of them
+    /// several times, until it returns false.
+    func forEachUnsentItem(_ body: (Int64) throws -> Bool) throws {
+        func addAll<Row>(
+            _ page: (_ last: Row?) throws -> [Row], key: (Row) throws -> Int64?
+        ) throws -> Bool {
+            var last: Row?
+            while case let rows = try page(last), !rows.isEmpty {
+                last = rows.last
+                for row in rows {
+                    guard let key = try key(row) else { continue }
+                    guard try body(key) else { return false }
+                }
+            }
+            return true
+        }
+        guard try addAll({ try unsent(after: $0 ?? 0, limit: 256) }, key: { $0 }),
+            try addAll(
+                { try outbox(limit: 256, after: $0?.number ?? 0) },
+                key: { try self.key(of: $0.item) })
+        else { return }
+        _ = try addAll(
+            { try mirrors(.refused, after: $0, limit: 256) }, key: { try self.key(of: $0.id) })
     }
 }

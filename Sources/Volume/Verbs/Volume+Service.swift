@@ -48,15 +48,6 @@ package struct DocumentStatus: Sendable {
     package var conflicts: Int
 }
 
-/// The state of an entry of a directory.
-package struct EntryStatus: Sendable {
-    package var name: Name
-    package var kind: Item.Kind
-    package var state: DocumentHistory.State
-    package var durability: Version.Durability
-    package var isConflicted: Bool
-}
-
 package struct DeletedDocument: Sendable {
     package var id: Identifier
     package var name: Name
@@ -130,30 +121,6 @@ extension Volume {
                 durability: try self.durability(of: item, current, at: path, reader),
                 versions: versions.count, size: item.size, currentVersion: current?.number,
                 current: current?.id, conflicts: versions.count { $0.kind == .conflict })
-        }
-    }
-
-    /// The states of the documents and links in a directory, in one look at the journal.
-    ///
-    /// - Throws: `.notFound` if there is no such directory, or it is local.
-    package func statuses(in path: [Name]) throws(VolumeError) -> [EntryStatus] {
-        try catchUp(with: path, timeoutSeconds: 5)
-        return try journal.read { reader in
-            let directory = try self.existing(path, reader)
-            guard directory.kind == .directory else { return [] }
-            let conflicted = Set(try reader.conflictedNames(in: directory.key))
-            var found: [EntryStatus] = []
-            try reader.forEachChild(of: directory.key) { item in
-                guard item.kind != .directory, item.kind != .special else { return }
-                let current = try item.current.flatMap { try reader.version(id: $0)?.version }
-                found.append(
-                    EntryStatus(
-                        name: item.name, kind: item.kind, state: try self.state(of: item, reader),
-                        durability: try self.durability(
-                            of: item, current, at: path + [item.name], reader),
-                        isConflicted: conflicted.contains(item.name)))
-            }
-            return found
         }
     }
 

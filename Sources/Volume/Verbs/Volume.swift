@@ -29,6 +29,9 @@ package final class Volume: Sendable {
     let holders = CallbackSlot<@Sendable (Identifier) -> Int?>()
     /// Tells whether programs have an inode open; set by the mount.
     let openFiles = CallbackSlot<@Sendable (UInt64) -> Bool>()
+    /// Tells why the contents of a document stay on this device: the end of a sentence that begins
+    /// with its path. It may ask programs, and take seconds.
+    package let evictionObstacle = CallbackSlot<@Sendable ([Name]) -> String?>()
     private let evictor = Evictor()
     let pinned = PinnedDownloads()
     let kept = KeptContents()

@@ -52,6 +52,8 @@ extension PresenterMessage.Kind {
         case .save: .save
         case .accommodateDeletion: .accommodateDeletion
         case .accommodateSubitemDeletion: .accommodateSubitemDeletion
+        case .accommodateEviction: .accommodateEviction
+        case .ubiquityChanged: .ubiquityAttributes
         case .reacquire: []
         case .changed: .change
         case .moved: .move

@@ -82,16 +82,28 @@ extension ClaimService {
     /// Whether a client watches where contents are.
     var areContentsWatched: Bool {
         clients.withLock { $0.values.contains { $0.watchesContents } }
+            || arbiter.presenters().contains { $0.hears.contains(.ubiquityAttributes) }
     }
 
     /// Tells those who watch where contents are that it has changed for a document, or for any
     /// documents if the path is that of the root.
     func tell(contentsOf names: [Name]) {
         tell(.contents, of: names) { $0.watchesContents }
+        tell(ubiquityOf: names)
+    }
+
+    /// Tells the presenters of a document that observe it, or of all documents if the path is that
+    /// of the root, that it may have changed what is known about its contents.
+    func tell(ubiquityOf names: [Name]) {
+        let place = names.isEmpty ? nil : session.path(names)
+        for presenter in arbiter.presenters(of: place)
+        where presenter.hears.contains(.ubiquityAttributes) {
+            clients.withLock { _ = $0.push(.ubiquityChanged, to: presenter.id) }
+        }
     }
 
     private func tell(
-        _ kind: WatchEvent.Kind, of names: [Name], to isMeant: (Client) -> Bool
+        _ kind: WatchEvent.Kind, of names: [Name], to isMeant: (ClaimClient) -> Bool
     ) {
         let path = session.path(names)
         let event = WatchEvent(

@@ -131,6 +131,9 @@ struct Daemon {
         session.beforeEnd { membership.stop() }
         let desk = ClaimService(arbiter: arbiter, session: session, volume: volume)
         TransferWatch.start(desk, volume, membership)
+        volume.evictionObstacle.set { [weak desk] names in
+            desk.flatMap { $0.evictions.obstacle(toEvicting: names, $0) }
+        }
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
@@ -182,6 +185,7 @@ struct Daemon {
             notice.poke()
             if change == .gained { desk?.tell(conflictOf: names) }
             guard let session, !arbiter.isQuiet else { return }
+            desk?.tell(ubiquityOf: names)
             for version in versions {
                 arbiter.step(.version(session.path(names), change, id: version.description))
             }

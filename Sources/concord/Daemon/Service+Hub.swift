@@ -154,7 +154,7 @@ extension Service {
             try download(path, for: peer, progress)
         case .unpin: try volume.unpin(at: path)
         default:
-            let eviction = RequestedEviction(volume: volume, desk: desk, peer: peer)
+            let eviction = RequestedEviction(volume: volume, peer: peer)
             return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
         }
         return .done
