@@ -34,9 +34,9 @@ package struct Protection: Hashable, Sendable {
             && (group == other.group || readers == 0)
     }
 
-    /// The protection of a version of a package that contains this file or directory. A version has
-    /// one owner and one group, so what somebody else keeps private in a package leaves its versions
-    /// to root alone, and what another group may read leaves them to the owner.
+    /// The protection of a version of a package that contains this file or directory. A version
+    /// has one owner and one group, so what somebody else keeps private in a package leaves its
+    /// versions to root alone, and what another group may read leaves them to the owner.
     package func covering(_ part: Protection, isDirectory: Bool) -> Protection {
         let reading: UInt16 = isDirectory ? 0o5 : 0o4
         if part.mode & reading == reading { return self }

@@ -36,8 +36,8 @@ extension ItemTable {
         throws(Failure) -> Bool
     { false }
 
-    /// Takes one item out of the trash, as `Operation.apply` does with each item in a directory that
-    /// is restored. Its directory must be alive.
+    /// Takes one item out of the trash, as `Operation.apply` does with each item in a directory
+    /// that is restored. Its directory must be alive.
     package mutating func revive(_ item: ItemState, sequence: UInt64) throws(Failure) {
         let restore = Operation(
             id: .unknown, item: item.id, moment: Moment(time: 0, device: .root), base: 0,
