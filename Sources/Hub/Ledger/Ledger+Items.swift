@@ -60,18 +60,6 @@ extension LedgerTransaction {
             "SELECT id FROM items WHERE volume = $1 AND parent = $2", [.id(volume), .id(parent)])
     }
 
-    func aliveChildren(
-        of parent: Identifier, in volume: Identifier, after key: NameKey, limit: Int
-    ) throws -> [(id: Identifier, key: NameKey)] {
-        try rows(
-            """
-            SELECT id, name_key FROM items
-            WHERE volume = $1 AND parent = $2 AND name_key > $3 AND alive = 1
-            ORDER BY name_key LIMIT $4
-            """, [.id(volume), .id(parent), .bytes(key.bytes), .integer(Int64(limit))]
-        ).map { (try $0.id(0), NameKey(try $0.bytes(1))) }
-    }
-
     /// Sorts here instead of by `ORDER BY id`, because SQLite would then scan the whole volume in
     /// the order of its primary key.
     private func sorted(_ query: String, _ arguments: [SQLValue]) throws -> [Identifier] {

@@ -51,6 +51,8 @@ struct LedgerTable: ItemTable {
         crowded = other.crowded
     }
 
+    var directories: DirectoryTable { DirectoryTable(transaction: transaction, volume: volume) }
+
     /// Returns the growth since the last call.
     mutating func takeGrowth() -> Int64 {
         defer { growth = 0 }
@@ -96,8 +98,7 @@ struct LedgerTable: ItemTable {
     mutating func aliveChildren(of parent: Identifier, after key: NameKey, limit: Int) throws
         -> [(id: Identifier, key: NameKey)]
     {
-        let children = try transaction.aliveChildren(
-            of: parent, in: volume, after: key, limit: limit)
+        let children = try directories.aliveChildren(of: parent, after: key, limit: limit)
         work += 1 + children.count
         return children
     }
@@ -148,12 +149,12 @@ struct LedgerTable: ItemTable {
         guard revivalLimit < .max else { return false }
         let limit = LedgerTable.revivedAtOnce + 1
         if work < revivalLimit,
-            try transaction.trashedCount(in: directory, of: volume, upTo: limit) < limit
+            try directories.trashedCount(in: directory, upTo: limit) < limit
         {
             return false
         }
         work += 10
-        try transaction.set(Revival(directory: directory, batch: batch), in: volume)
+        try directories.set(Revival(directory: directory, batch: batch))
         return true
     }
 
