@@ -2,6 +2,7 @@
 #include "Processes.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
@@ -92,4 +93,9 @@ int cl_terminal_width(int descriptor) {
     struct winsize size;
     if (!isatty(descriptor)) return 0;
     return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+void cl_limit_heaps(int count) {
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, count);
+#endif
 }

@@ -34,6 +34,17 @@ package struct Protection: Hashable, Sendable {
             && (group == other.group || readers == 0)
     }
 
+    /// The protection of a version of a package that contains this file or directory. A version
+    /// has one owner and one group, so what somebody else keeps private in a package leaves its
+    /// versions to root alone, and what another group may read leaves them to the owner.
+    package func covering(_ part: Protection, isDirectory: Bool) -> Protection {
+        let reading: UInt16 = isDirectory ? 0o5 : 0o4
+        if part.mode & reading == reading { return self }
+        let isForGroup = part.mode & reading << 3 == reading << 3
+        if part.owner == owner { return isForGroup && part.group != group ? ownerOnly : self }
+        return isForGroup && part.group == group ? self : .unknown
+    }
+
     /// Whether the kernel would allow that user to read a file, or list a directory, with this
     /// protection.
     package func allowsReading(by user: Requester) -> Bool { allows(4, user) }

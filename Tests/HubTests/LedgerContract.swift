@@ -315,9 +315,11 @@ struct LedgerContract {
         try await ledger.write { transaction in
             try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
             try transaction.addVolume(volume, at: 2)
-            for table in ["members", "packs", "staged"] {
+            for table in ["members", "packs", "staged", "loose_uses", "revivals"] {
                 try transaction.execute("DROP TABLE \(table)", [])
             }
+            try transaction.execute("DROP INDEX revisions_order", [])
+            try transaction.execute("CREATE INDEX revisions_item ON revisions (volume, item)", [])
             try transaction.execute(
                 isSQLite ? "PRAGMA user_version = 5" : "UPDATE ledger SET version = 5", [])
         }

@@ -67,6 +67,7 @@ struct S3ClientTests {
         #expect(usual.endpoint == "https://s3.eu-north-1.amazonaws.com")
         #expect(usual.prefix == "")
         #expect(try S3Address("s3://d?endpoint=https://h:443").host == "h")
+        #expect(try S3Address("s3://d?endpoint=http://h&insecure=yes").endpoint == "http://h")
     }
 
     @Test(
@@ -74,7 +75,8 @@ struct S3ClientTests {
         arguments: [
             "bucket", "https://bucket/", "s3://", "s3://key:secret@bucket/p", "s3://b/a%20b",
             "s3://b/..", "s3://b?endpoint=localhost:80", "s3://b?endpoint=http://h/path",
-            "s3://b?secret=secret", "s3://b?region=a/b",
+            "s3://b?secret=secret", "s3://b?region=a/b", "s3://b?endpoint=http://s3.example",
+            "s3://b?endpoint=http://s3.example&insecure=no",
         ])
     func refusedAddresses(_ text: String) {
         let error = #expect(throws: VolumeError.self) { try S3Address(text) }

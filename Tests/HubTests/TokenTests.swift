@@ -101,4 +101,26 @@ import Testing
             #expect(try await holds(hub, second))
         }
     }
+
+    /// A long answer consists of many parts, and its sender could wait as long as it likes.
+    @Test func aRevokedDeviceGetsNoFurtherPartOfAnAnswer() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            try await device.save("a", bytes("secret"))
+            let (ids, volume) = ([device.id(of: bytes("secret"))], device.volume.id)
+            let caller = try await hub.hub.caller(token: device.token)
+            #expect(try await hub.hub.rows(of: ids[...], in: volume, for: caller).count == 1)
+            let entry = device.directory("late")
+            let request = device.request([entry])
+            let administration = try hub.administration()
+            _ = try await administration.revoke(device.id.description)
+            let reading = try await failure {
+                try await hub.hub.rows(of: ids[...], in: volume, for: caller)
+            }
+            let writing = try await failure {
+                try await hub.hub.commit(request, to: volume, for: caller)
+            }
+            #expect(reading.code == .unauthenticated && writing.code == .unauthenticated)
+        }
+    }
 }

@@ -229,6 +229,47 @@ struct OwnedVersionTests {
         }
     }
 
+    /// A version of a package has one owner, and does not say who owned its parts.
+    @Test("what somebody keeps private in another user's package is private in its versions")
+    func packages() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022
+                look() {
+                    for user in 1001 1002 1003; do
+                        echo "$user: $(as $user ls .versions/$1.rtfd 2>/dev/null | wc -l)" \\
+                            $(as $user sh -c "cat .versions/$1.rtfd/*/*" 2>/dev/null | sort) \\
+                            $(as $user fsctl versions $1.rtfd --json 2>/dev/null \\
+                                | grep -o '"number":[0-9]*')
+                    done
+                }
+                for name in open private; do
+                    as 1001 mkdir $name.rtfd; as 1001 chmod 777 $name.rtfd
+                    as 1001 sh -c "echo text > $name.rtfd/TXT.rtf"
+                done; saved
+                as 1002 sh -c 'echo more > open.rtfd/more.txt'
+                as 1002 sh -c 'umask 077; echo secret > private.rtfd/more.txt'
+                saved
+                look open; look private
+                no as 1001 fsctl show private.rtfd 2
+                cat .versions/private.rtfd/*/more.txt
+                """)
+            #expect(
+                said == """
+                    1001: 2 more text text "number":1 "number":2
+                    1002: 2 more text text "number":1 "number":2
+                    1003: 2 more text text "number":1 "number":2
+                    1001: 1 text "number":1
+                    1002: 1 text "number":1
+                    1003: 1 text "number":1
+                    secret
+
+                    """)
+        }
+    }
+
     @Test("a purge removes and counts only versions that the user may see") func purged() throws {
         try MountedVolume.with { volume in
             let said = try script(

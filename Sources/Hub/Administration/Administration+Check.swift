@@ -201,6 +201,13 @@ private struct VolumeCheck {
             }
         }
         for row in try transaction.rows(
+            "SELECT chunks FROM loose_uses WHERE volume = $1", [.id(volume)])
+        {
+            for chunk in PackedIDs(bytes: try row.bytes(0))?.ids ?? [] {
+                uses[chunk, default: 0] += 1
+            }
+        }
+        for row in try transaction.rows(
             "SELECT id, uses, state FROM chunks WHERE volume = $1", [.id(volume)])
         {
             let id = try row.digest(0)

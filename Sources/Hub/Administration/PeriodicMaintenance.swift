@@ -15,8 +15,24 @@ struct PeriodicMaintenance: Service {
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await followAnnouncements() }
+            group.addTask { await workInSteps() }
             await maintain()
             group.cancelAll()
+        }
+    }
+
+    /// Does what takes long, in small transactions. It does not delay the rest of the maintenance.
+    private func workInSteps() async {
+        while !Task.isCancelled {
+            do {
+                try await Revivals(hub: hub).run()
+                try await VersionThinning(hub: hub).run()
+            } catch let error as VolumeError where error.code == .offline {
+                hub.outage.begin(error, hub.log)
+            } catch {
+                hub.log.error("work in small steps failed and will be tried again: \(error)")
+            }
+            try? await Task.sleep(for: .seconds(1))
         }
     }
 

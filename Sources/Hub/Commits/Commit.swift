@@ -19,22 +19,25 @@ struct Commit: Sendable {
     /// `.commit`, or `.pageForm` for a browser.
     var operation: VolumeOperation { keepsContents ? .commit : .pageForm }
     let clock: @Sendable () -> Int64
+    var versionLimits = VersionLimits()
+    /// The deletion that earlier transactions have begun.
+    var walk: DeletionWalk?
 
     /// The number of answers that are kept for each device, to recognize a copied device.
     private static let answersKept: UInt64 = 2000
     /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
     /// operations, because others wait for the transaction.
     static let workLimit = 20_000
-    /// The work that a group may cause besides that of its own rows, because it must be done in one
-    /// transaction.
+    /// The work that a group or an operation may cause besides that of its own rows, because it
+    /// must be done in one transaction.
     private static let groupLimit = 10 * workLimit
-    /// The maximum number of missing chunks that one answer names.
-    private static let missingNamed = HubLimits.ids
 
-    /// - Parameter work: The work that the transaction has done. When it exceeds the limit, the
+    /// - Parameter progress: What the transaction has done. When its work exceeds the limit, the
     ///   remaining operations get no result and must run in another transaction.
     /// - Throws: `Failure`; the transaction must then be rolled back.
-    func run(in transaction: any LedgerTransaction, work: inout Int) throws -> CommitAnswer {
+    func run(in transaction: any LedgerTransaction, _ progress: inout CommitProgress) throws
+        -> CommitStep
+    {
         var volume = try transaction.membership.volume(volume, of: caller, for: operation)
         try checkEpochs(volume, transaction)
         let last = try transaction.lastNumber(
@@ -47,8 +50,8 @@ struct Commit: Sendable {
         let known = request.operations.prefix { $0.number <= last }
         var results = try known.map { try answered($0, transaction) }
         let new = request.operations.dropFirst(known.count)
-        try checkChunks(new.filter { objections[$0.number] == nil }, transaction)
-        let done = try apply(Array(new), to: &volume, transaction, work: &work)
+        var walk = walk
+        let done = try apply(Array(new), to: &volume, transaction, &progress, &walk)
         results += done
         if let last = done.last?.number {
             try transaction.setLastNumber(
@@ -59,9 +62,10 @@ struct Commit: Sendable {
                     upTo: last - Commit.answersKept)
             }
         }
-        return CommitAnswer(
+        let answer = CommitAnswer(
             results: results, head: volume.head, volumeEpoch: volume.epoch, received: received,
             answered: clock())
+        return CommitStep(answer: answer, walk: walk)
     }
 
     private func checkEpochs(_ volume: VolumeRow, _ transaction: any LedgerTransaction) throws {
@@ -109,43 +113,38 @@ struct Commit: Sendable {
         return .sha256(operation.encoded)
     }
 
-    /// - Throws: `.missing`, with the chunks that the operations name and the hub does not have.
-    private func checkChunks(
-        _ entries: [OperationEntry], _ transaction: any LedgerTransaction
-    ) throws {
-        var seen: Set<Digest> = []
-        var missing: [Digest] = []
-        for entry in entries {
-            for id in entry.content?.chunks.ids ?? [] where seen.insert(id).inserted {
-                if try !transaction.isThere(id, in: volume) { missing.append(id) }
-            }
-        }
-        guard missing.isEmpty else {
-            throw Failure(
-                .missing, "\(missing.count) chunks must be uploaded first.",
-                missing: PackedIDs(Array(missing.prefix(Commit.missingNamed))))
-        }
-    }
-
     // MARK: Applying
 
     private func apply(
         _ entries: [OperationEntry], to volume: inout VolumeRow,
-        _ transaction: any LedgerTransaction, work: inout Int
+        _ transaction: any LedgerTransaction, _ progress: inout CommitProgress,
+        _ walk: inout DeletionWalk?
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
         var table = LedgerTable(transaction, volume: volume.id, time: received)
+        table.versionLimits = versionLimits
+        defer { progress.crowded.formUnion(table.crowded) }
         if try transaction.membership.memberCount(of: volume.id) > 1 { table.sender = caller.user }
-        let workBefore = work
+        let workBefore = progress.work
         var results: [OperationResult] = []
         let encoder = JSONEncoder()
         let before = volume.head
         var at = 0
-        while at < entries.count, at == 0 || work < Commit.workLimit {
+        while at < entries.count, at == 0 || progress.work < Commit.workLimit {
             let end = endOfGroup(entries, at)
             let group = Array(entries[at..<end])
-            let answers = try apply(group, to: &volume, &table, transaction)
-            work = workBefore + table.work
+            let answers: [OperationResult]
+            if group.count == 1, try begin(&walk, group[0], &table) {
+                guard let result = try go(on: &walk, group[0], to: &volume, &table, workBefore)
+                else {
+                    progress.work = workBefore + table.work
+                    break
+                }
+                answers = [result]
+            } else {
+                answers = try apply(group, to: &volume, &table, transaction)
+            }
+            progress.work = workBefore + table.work
             for (entry, result) in zip(group, answers) {
                 try transaction.setAnswer(
                     to: entry.number, of: caller.device, epoch: request.epoch, in: volume.id,
@@ -160,6 +159,34 @@ struct Commit: Sendable {
         return results
     }
 
+    /// Returns whether the operation deletes a directory with so much in it that it takes several
+    /// transactions.
+    private func begin(
+        _ walk: inout DeletionWalk?, _ entry: OperationEntry, _ table: inout LedgerTable
+    ) throws -> Bool {
+        guard objections[entry.number] == nil, case .delete = entry.change else { return false }
+        if walk == nil {
+            let operation = entry.operation(device: caller.device, epoch: request.epoch)
+            walk = try DeletionWalk(operation, in: &table)
+        }
+        return walk != nil
+    }
+
+    /// Returns nil if the deletion must be continued in another transaction.
+    private func go(
+        on walk: inout DeletionWalk?, _ entry: OperationEntry, to volume: inout VolumeRow,
+        _ table: inout LedgerTable, _ workBefore: Int
+    ) throws -> OperationResult? {
+        volume.head += 1
+        table.sequence = volume.head
+        table.isBounded = false
+        let verdict = try walk?.go(in: &table, until: Commit.workLimit - workBefore)
+        try table.transaction.charge(volume.account, table.takeGrowth())
+        guard let verdict else { return nil }
+        walk = nil
+        return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
+    }
+
     /// Applies all operations of a group, or refuses all.
     private func apply(
         _ group: [OperationEntry], to volume: inout VolumeRow,
@@ -168,11 +195,10 @@ struct Commit: Sendable {
         var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
-            if group.count > 1 {
-                table.workLimit =
-                    table.work + Commit.groupLimit + group.reduce(0) { $0 + $1.ownWork }
-            }
-            defer { table.workLimit = .max }
+            table.workLimit =
+                table.work + Commit.groupLimit + group.reduce(0) { $0 + $1.ownWork }
+            if group.count == 1 { table.revivalLimit = table.work + Commit.workLimit / 4 }
+            defer { (table.workLimit, table.revivalLimit) = (.max, .max) }
             do {
                 return try transaction.nested {
                     let results = try group.map {
@@ -240,6 +266,8 @@ struct Commit: Sendable {
         var seen: Set<Digest> = []
         for content in entries.compactMap(\.content) {
             size += content.bytes
+            // The uses of many chunks were counted before.
+            if content.isLarge { continue }
             for id in content.chunks.ids where seen.insert(id).inserted {
                 guard let chunk = try transaction.chunk(id, in: volume), chunk.uses == 0 else {
                     continue
@@ -267,13 +295,33 @@ struct Commit: Sendable {
             if !keepsContents, let revision = entry.change.revision {
                 try transaction.release(revision.id, by: caller.device, in: volume.id)
             }
-            var bytes = content.bytes
-            for chunk in content.chunks.ids {
-                bytes += try transaction.retainChunk(chunk, in: volume.id) ?? 0
-            }
-            try transaction.charge(volume.account, Int64(clamping: bytes))
+            let chunks = try use(content, of: entry.change.revision, transaction)
+            try transaction.charge(volume.account, Int64(clamping: content.bytes + chunks))
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
+    }
+
+    /// Counts the uses of a recorded version's chunks, and returns the bytes of those that no
+    /// version had used.
+    ///
+    /// - Throws: `.missing` if a chunk was collected since `CommitPreparation` has checked it.
+    private func use(
+        _ content: RevisionContent, of revision: Revision?, _ transaction: any LedgerTransaction
+    ) throws -> UInt64 {
+        if content.isLarge, let revision {
+            let versions = transaction.versions(in: volume)
+            guard try versions.takeUses(of: revision.id, content.chunks) else {
+                throw Failure(
+                    .busy, "The hub is still storing another version of this document: try again.")
+            }
+            return 0
+        }
+        return try content.chunks.ids.reduce(0) { bytes, id in
+            guard let more = try transaction.retainChunk(id, in: volume) else {
+                throw Failure.missing([id])
+            }
+            return bytes + more
+        }
     }
 
     /// Replaces the fields of a revision that only the hub may set.
@@ -290,7 +338,25 @@ struct Commit: Sendable {
     }
 }
 
+/// What a transaction with commits has done so far.
+struct CommitProgress {
+    /// As `LedgerTable.work`.
+    var work = 0
+    /// Documents that have very many versions.
+    var crowded: Set<Identifier> = []
+}
+
+/// The results of one transaction.
+struct CommitStep: Sendable {
+    let answer: CommitAnswer
+    /// The first operation without a result, if it has been begun.
+    let walk: DeletionWalk?
+}
+
 extension RevisionContent {
+    /// Whether the uses of the chunks are counted before the transaction of the commit.
+    var isLarge: Bool { chunks.ids.count > VersionTable.partChunks }
+
     /// The bytes that the hub stores for a revision in addition to its chunks.
     fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
 }
@@ -337,6 +403,15 @@ extension Change {
 }
 
 extension Failure {
+    /// The maximum number of missing chunks that one answer names.
+    private static let missingNamed = HubLimits.ids
+
+    static func missing(_ ids: [Digest]) -> Failure {
+        Failure(
+            .missing, "\(ids.count) chunks must be uploaded first.",
+            missing: PackedIDs(Array(ids.prefix(missingNamed))))
+    }
+
     static func volumeEpoch(_ epoch: Identifier) -> Failure {
         Failure(
             .volumeEpoch,
@@ -388,8 +463,11 @@ extension Hub {
         }
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,
-            received: received, keepsContents: keepsContents, clock: clock)
-        let answer = try await committer(of: volume).add(commit)
+            received: received, keepsContents: keepsContents, clock: clock,
+            versionLimits: limits.versions)
+        let answer = try await CommitPreparation(hub: self, commit: commit).run {
+            try await self.committer(of: volume).add(commit)
+        }
         metrics.operations.add(answer.results.count)
         return answer
     }

@@ -53,20 +53,20 @@ actor Committer {
     private func run(_ batch: [Waiting]) async -> [Waiting] {
         let commits = batch.map(\.commit)
         do {
-            let results = try await hub.ledger.write(.volume(volume)) { transaction in
-                var work = 0
-                return try commits.map { commit -> Result<CommitAnswer, Failure>? in
-                    guard work < Commit.workLimit else { return nil }
+            let (results, crowded) = try await hub.ledger.write(.volume(volume)) { transaction in
+                var progress = CommitProgress()
+                let results = try commits.map { commit -> Result<CommitStep, Failure>? in
+                    guard progress.work < Commit.workLimit else { return nil }
                     do {
                         return .success(
-                            try transaction.nested {
-                                try commit.run(in: transaction, work: &work)
-                            })
+                            try transaction.nested { try commit.run(in: transaction, &progress) })
                     } catch let failure as Failure {
                         return .failure(failure)
                     }
                 }
+                return (results, progress.crowded)
             }
+            hub.crowded.add(crowded, in: volume)
             tell(results.compactMap(\.self))
             return zip(batch, results).compactMap { waiting, result in
                 guard let result else { return waiting }
@@ -80,14 +80,15 @@ actor Committer {
 
     /// - Returns: The commit with its remaining operations; nil if it is complete and was answered.
     private static func answer(
-        _ waiting: Waiting, _ result: Result<CommitAnswer, Failure>
+        _ waiting: Waiting, _ result: Result<CommitStep, Failure>
     ) -> Waiting? {
         switch result {
         case .failure(let failure): waiting.done.resume(throwing: failure)
-        case .success(var answer):
-            var waiting = waiting
+        case .success(let step):
+            var (waiting, answer) = (waiting, step.answer)
             waiting.results += answer.results
             waiting.commit.request.operations.removeFirst(answer.results.count)
+            waiting.commit.walk = step.walk
             guard waiting.commit.request.operations.isEmpty else { return waiting }
             answer.results = waiting.results
             waiting.done.resume(returning: answer)
@@ -95,9 +96,9 @@ actor Committer {
         return nil
     }
 
-    private func tell(_ results: [Result<CommitAnswer, Failure>]) {
+    private func tell(_ results: [Result<CommitStep, Failure>]) {
         hub.metrics.transactions.add()
-        let heads = results.compactMap { try? $0.get().head }
+        let heads = results.compactMap { try? $0.get().answer.head }
         guard let head = heads.max() else { return }
         hub.headsChanged.store(true, ordering: .relaxed)
         hub.feeds.announce(head, of: volume)

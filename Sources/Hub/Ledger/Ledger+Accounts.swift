@@ -123,6 +123,11 @@ extension LedgerTransaction {
         try execute("DELETE FROM tokens WHERE device = $1", [.id(device)])
     }
 
+    /// Whether the device has not been revoked or signed out.
+    package func hasToken(_ device: Identifier) throws -> Bool {
+        try row("SELECT 1 FROM tokens WHERE device = $1 LIMIT 1", [.id(device)]) != nil
+    }
+
     /// Returns nil if the token is unknown, revoked or expired.
     package func caller(_ token: Digest, at time: Int64) throws -> Caller? {
         let found = try row(

@@ -134,10 +134,15 @@ extension LedgerTransaction {
             [.id(volume), .digest(id)]) != nil
     }
 
-    package func releaseChunk(_ id: Digest, in volume: Identifier) throws {
-        try execute(
-            "UPDATE chunks SET uses = uses - 1 WHERE volume = $1 AND id = $2",
-            [.id(volume), .digest(id)])
+    /// Counts one use less. Returns the chunk's length if no use is left, and 0 otherwise.
+    @discardableResult
+    package func releaseChunk(_ id: Digest, in volume: Identifier) throws -> UInt64 {
+        let found = try row(
+            """
+            UPDATE chunks SET uses = uses - 1 WHERE volume = $1 AND id = $2
+            RETURNING uses, length
+            """, [.id(volume), .digest(id)])
+        return try found.map { try $0.integer(0) == 0 ? try $0.count(1) : 0 } ?? 0
     }
 
     // MARK: Collection

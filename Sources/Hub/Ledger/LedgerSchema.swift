@@ -209,6 +209,37 @@ package enum LedgerSchema {
             PRIMARY KEY (pack, place)
         )
         """,
+        """
+        -- A page lists the newest versions of a document, which may have very many.
+        CREATE INDEX revisions_order ON revisions (volume, item, sequence);
+        DROP INDEX revisions_item;
+
+        -- Uses of chunks that no row of `revisions` stands for (VersionTable).
+        CREATE TABLE loose_uses (
+            volume BYTEA NOT NULL,
+            revision BYTEA NOT NULL,
+            part BIGINT NOT NULL,
+            -- When the uses end, unless the version is recorded before.
+            due BIGINT NOT NULL,
+            -- Ids of 32 bytes each.
+            chunks BYTEA NOT NULL,
+            PRIMARY KEY (volume, revision, part)
+        );
+
+        -- Directories in which items of a batch of deletions are still in the trash although the
+        -- directory was restored (Revivals).
+        CREATE TABLE revivals (
+            volume BYTEA NOT NULL,
+            directory BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            epoch BIGINT NOT NULL,
+            number BIGINT NOT NULL,
+            -- The key and the id of the last item that was looked at.
+            name_key BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            PRIMARY KEY (volume, directory)
+        )
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

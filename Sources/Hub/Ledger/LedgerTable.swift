@@ -19,11 +19,18 @@ struct LedgerTable: ItemTable {
     /// Whether the operation may make an item's state larger. Then a state that is too large is
     /// refused.
     var isBounded = false
+    var versionLimits = VersionLimits()
+    /// The documents that have more versions than `versionLimits.most`.
+    private(set) var crowded: Set<Identifier> = []
+    /// The bytes of a row that count as one unit of work.
+    static let bytesPerUnit = 512
     /// An estimate of the work that was done, where a written row counts as ten units.
     private(set) var work = 0
     /// The work after which operations are refused, because they cannot be done in several
     /// transactions.
     var workLimit = Int.max
+    /// The work after which directories are revived later (`Revivals`).
+    var revivalLimit = Int.max
     /// How many bytes the states of items and versions have gained.
     private var growth: Int64 = 0
     private(set) var recorded: [Revision] = []
@@ -40,7 +47,11 @@ struct LedgerTable: ItemTable {
         self.init(other.transaction, volume: other.volume, time: other.time)
         work = other.work
         sender = other.sender
+        versionLimits = other.versionLimits
+        crowded = other.crowded
     }
+
+    var directories: DirectoryTable { DirectoryTable(transaction: transaction, volume: volume) }
 
     /// Returns the growth since the last call.
     mutating func takeGrowth() -> Int64 {
@@ -51,7 +62,10 @@ struct LedgerTable: ItemTable {
     private func checkWork() throws {
         guard work > workLimit else { return }
         throw OperationBound(
-            "The operations of this group cause too much work at once: send them without a group.")
+            revivalLimit < .max
+                ? "This change concerns too many items at once: change parts of the directory."
+                : "The operations of this group cause too much work at once: send them without a "
+                    + "group.")
     }
 
     mutating func item(_ id: Identifier) throws -> ItemState? {
@@ -59,6 +73,8 @@ struct LedgerTable: ItemTable {
         try checkWork()
         if let known = items[id] { return known }
         let found = try transaction.item(id, in: volume) ?? (id == .root ? .root : nil)
+        let bytes = found?.attributes.values.reduce(0) { $0 + ($1.value?.count ?? 0) } ?? 0
+        work += bytes / LedgerTable.bytesPerUnit
         items[id] = .some(found)
         return found
     }
@@ -78,14 +94,36 @@ struct LedgerTable: ItemTable {
         return children
     }
 
+    /// The alive items in a directory whose name keys are after this one, in the order of the keys.
+    mutating func aliveChildren(of parent: Identifier, after key: NameKey, limit: Int) throws
+        -> [(id: Identifier, key: NameKey)]
+    {
+        let children = try directories.aliveChildren(of: parent, after: key, limit: limit)
+        work += 1 + children.count
+        return children
+    }
+
+    /// Whether there are more than `limit` alive items below a directory.
+    mutating func hasMore(than limit: Int, in directory: Identifier) throws -> Bool {
+        var (open, count) = ([directory], 0)
+        while let next = open.popLast() {
+            let children = try aliveChildren(
+                of: next, after: NameKey([]), limit: limit + 1 - count)
+            count += children.count
+            guard count <= limit else { return true }
+            open += children.map(\.id)
+        }
+        return false
+    }
+
     func revision(_ id: Identifier) throws -> Revision? {
         try transaction.revision(id, in: volume)
     }
 
     mutating func put(_ item: ItemState) throws {
-        work += 10
-        try checkWork()
         let encoded = item.encoded
+        work += 10 + encoded.count / LedgerTable.bytesPerUnit
+        try checkWork()
         let before = try transaction.stateBytes(of: item.id, in: volume)
         if isBounded, encoded.count > before, let objection = item.objection(toBytes: encoded.count)
         {
@@ -105,17 +143,52 @@ struct LedgerTable: ItemTable {
         try checkWork()
     }
 
+    private static let revivedAtOnce = 500
+
+    mutating func revivesLater(_ directory: Identifier, _ batch: OperationID) throws -> Bool {
+        guard revivalLimit < .max else { return false }
+        let limit = LedgerTable.revivedAtOnce + 1
+        if work < revivalLimit,
+            try directories.trashedCount(in: directory, upTo: limit) < limit
+        {
+            return false
+        }
+        work += 10
+        try directories.set(Revival(directory: directory, batch: batch))
+        return true
+    }
+
     func setAlias(of id: Identifier, to target: Identifier) throws {
         try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
     }
 
     mutating func record(_ revision: Revision, of item: Identifier) throws {
-        try transaction.addRevision(
-            revision, of: item, content: content ?? RevisionContent(manifest: [], chunks: []),
-            in: volume, at: time)
-        work += 10 + 10 * (content?.chunks.ids.count ?? 0)
+        let content = content ?? RevisionContent(manifest: [], chunks: [])
+        try transaction.addRevision(revision, of: item, content: content, in: volume, at: time)
+        // The uses of many chunks were counted before.
+        let bytes = content.manifest.bytes.count + content.chunks.bytes.count
+        work += 10 + bytes / LedgerTable.bytesPerUnit
+        if !content.isLarge { work += 10 * content.chunks.ids.count }
+        try checkCount(of: item)
         growth += Int64(revision.encoded.count)
         recorded.append(revision)
+    }
+}
+
+extension LedgerTable {
+    /// - Throws: `.busy` if the document has so many versions that some must be removed first.
+    private mutating func checkCount(of item: Identifier) throws {
+        let limit = versionLimits.refused
+        let count = try transaction.versions(in: volume).count(of: item, upTo: limit + 1)
+        work += count / 50
+        guard count > versionLimits.most else { return }
+        crowded.insert(item)
+        guard count <= limit else {
+            throw HubProtocol.Failure(
+                .busy,
+                "A document has \(limit) versions, and the hub is removing some of the old ones. "
+                    + "The device tries again later.")
+        }
     }
 }
 

@@ -33,10 +33,14 @@ package struct MemberTable {
     /// Returns the volume if the account is a member whose role allows the operation.
     ///
     /// - Throws: `.notFound` for an account that is not a member, as if the volume did not exist;
-    ///   `.forbidden`.
+    ///   `.forbidden`; `.unauthenticated` if the device was revoked or signed out since the request
+    ///   began, because a long answer asks again for each of its parts.
     package func volume(
         _ id: Identifier, of caller: Caller, for operation: VolumeOperation
     ) throws -> VolumeRow {
+        guard try transaction.hasToken(caller.device) else {
+            throw Failure(.unauthenticated, "The device was signed out.")
+        }
         guard let volume = try transaction.volume(id),
             let role = try role(of: caller.account, in: id)
         else {

@@ -8,10 +8,12 @@ extension Hub {
     ) async throws -> EnrolAnswer {
         let time = clock()
         let address = ClientAddress.group(of: address)
-        guard !enrolments.isExceeded(by: address, at: time) else {
+        try request.deviceName.checkName(of: "device")
+        guard enrolments.begin(by: address, at: time) else {
             throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
         }
-        try request.deviceName.checkName(of: "device")
+        var isWrong = false
+        defer { if !isWrong { enrolments.forgive(address, at: time) } }
         do {
             return try await ledger.write { transaction in
                 let hash = Secret.hash(code: request.code)
@@ -26,7 +28,7 @@ extension Hub {
                     request.device, named: request.deviceName, account: account, for: use, at: time)
             }
         } catch let failure as Failure where failure.code == .code {
-            enrolments.count(address, at: time)
+            isWrong = true
             throw failure
         }
     }

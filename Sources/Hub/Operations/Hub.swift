@@ -20,6 +20,7 @@ package final class Hub: Sendable {
     /// Limits how often an account may name users that do not exist.
     let memberNames = RateLimit(limit: 10, seconds: 60)
     let packs = PackSizes()
+    let crowded = CrowdedDocuments()
     let processes = Processes()
     let bodies: SharedBudget<Identifier>
     /// Held while a transaction writes.
@@ -170,17 +171,27 @@ final class RateLimit: Sendable {
         window = Timestamp.span(seconds: seconds)
     }
 
-    func isExceeded(by who: String, at time: Int64) -> Bool {
+    /// Counts a try. It counts before its result is known, because a client may send many requests
+    /// at once.
+    ///
+    /// - Returns: False, and nothing is counted, if there were too many before.
+    func begin(by who: String, at time: Int64) -> Bool {
         tries.withLock { tries in
             if tries.count > 10_000 { tries = [:] }
-            let mine = tries[who, default: []].filter { $0 > time - window }
+            var mine = tries[who, default: []].filter { $0 > time - window }
             defer { tries[who] = mine }
-            return mine.count >= limit
+            guard mine.count < limit else { return false }
+            mine.append(time)
+            return true
         }
     }
 
-    func count(_ who: String, at time: Int64) {
-        tries.withLock { $0[who, default: []].append(time) }
+    /// The try that began at this time does not count, because it was not wrong.
+    func forgive(_ who: String, at time: Int64) {
+        tries.withLock { tries in
+            guard let index = tries[who]?.firstIndex(of: time) else { return }
+            tries[who]?.remove(at: index)
+        }
     }
 }
 

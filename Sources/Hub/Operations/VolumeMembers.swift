@@ -28,9 +28,11 @@ package struct VolumeMembers: Sendable {
         let operation: VolumeOperation =
             request.change == .remove && request.user == caller.user ? .leave : .changeMembers
         let who = caller.account.description
-        guard !hub.memberNames.isExceeded(by: who, at: time) else {
+        guard hub.memberNames.begin(by: who, at: time) else {
             throw Failure(.tooMany, "Too many names of users that do not exist: wait a minute.")
         }
+        var isUnknown = false
+        defer { if !isUnknown { hub.memberNames.forgive(who, at: time) } }
         do {
             try await hub.ledger.write { transaction in
                 let volume = try transaction.membership.volume(id, of: caller, for: operation)
@@ -38,7 +40,7 @@ package struct VolumeMembers: Sendable {
             }
         } catch let failure as Failure where failure.code == .notFound {
             // Otherwise a user could find out all names of users.
-            hub.memberNames.count(who, at: time)
+            isUnknown = true
             throw failure
         }
         hub.log.info(

@@ -17,6 +17,7 @@ package struct CallerLimits: Sendable {
     /// The bytes of bodies that are held in memory: for one account, and for all.
     package var bodyBytesPerAccount = 32 << 20
     package var bodyBytes = 256 << 20
+    package var versions = VersionLimits()
 
     package init() {}
 }

@@ -1,7 +1,9 @@
 import Foundation
+import HubProtocol
 import Model
 
-/// Where the objects of a hub are: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials=FILE`.
+/// Where the objects of a hub are: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials=FILE`,
+/// and `insecure=yes` for an `http://` endpoint on another machine.
 package struct S3Address: Hashable, Sendable {
     let bucket: String
     /// Empty, or a path that ends with a slash.
@@ -32,11 +34,11 @@ package struct S3Address: Hashable, Sendable {
         }
         var options: [String: String] = [:]
         for item in parts.queryItems ?? [] {
-            guard ["endpoint", "region", "credentials"].contains(item.name) else {
+            guard ["endpoint", "region", "credentials", "insecure"].contains(item.name) else {
                 throw VolumeError(
                     .invalid,
                     "s3://\(bucket) has the unknown option \(item.name): there are endpoint, "
-                        + "region and credentials.")
+                        + "region, credentials and insecure.")
             }
             options[item.name] = item.value ?? ""
         }
@@ -55,10 +57,13 @@ package struct S3Address: Hashable, Sendable {
         prefix = path.isEmpty ? "" : path.joined(separator: "/") + "/"
         credentials = options["credentials"]
         (endpoint, host) = try Self.server(
-            options["endpoint"] ?? "https://s3.\(region).amazonaws.com")
+            options["endpoint"] ?? "https://s3.\(region).amazonaws.com",
+            isInsecure: options["insecure"] == "yes")
     }
 
-    private static func server(_ url: String) throws(VolumeError) -> (String, String) {
+    private static func server(_ url: String, isInsecure: Bool) throws(VolumeError)
+        -> (String, String)
+    {
         guard let parts = URLComponents(string: url), let host = parts.host, !host.isEmpty,
             let scheme = parts.scheme, ["http", "https"].contains(scheme),
             parts.path.isEmpty || parts.path == "/", parts.user == nil, parts.query == nil
@@ -66,6 +71,12 @@ package struct S3Address: Hashable, Sendable {
             throw VolumeError(
                 .invalid,
                 "An endpoint is http://HOST:PORT or https://HOST, without a path (\(url)).")
+        }
+        guard scheme == "https" || Loopback.contains(host) || isInsecure else {
+            throw VolumeError(
+                .invalid,
+                "Everybody on the network could read the documents that are sent to \(url): use "
+                    + "https://, or add &insecure=yes if nobody else can listen there.")
         }
         let isUsual = parts.port == nil || parts.port == (scheme == "https" ? 443 : 80)
         let name = isUsual ? host : "\(host):\(parts.port!)"

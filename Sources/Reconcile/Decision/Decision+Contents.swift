@@ -144,7 +144,7 @@ extension ItemState {
     func isLive(_ revision: Identifier) -> Bool { live.contains { $0.isNamed(revision) } }
 
     /// All revisions that no other one has superseded. The newest of them is the current one.
-    var live: [Revision] {
+    package internal(set) var live: [Revision] {
         get { (current.map { [$0] } ?? []) + conflicts }
         set {
             var others = newValue.sorted { $0.sequence < $1.sequence }

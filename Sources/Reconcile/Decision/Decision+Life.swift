@@ -28,7 +28,7 @@ extension Decision {
 
     /// Whether the device had seen the contents, conflict versions included: a device can only
     /// delete what it has seen.
-    private func sawContents(of item: ItemState, _ named: Identifier?) -> Bool {
+    fileprivate func sawContents(of item: ItemState, _ named: Identifier?) -> Bool {
         if let current = item.current, !saw(current.sequence, by: current.recordedBy) {
             guard let named, current.isNamed(named) else { return false }
         }
@@ -111,6 +111,7 @@ extension Decision {
         var open = [id]
         var seen: Set<Identifier> = [id]
         while let directory = open.popLast() {
+            if try table.revivesLater(directory, batch) { continue }
             for child in try table.children(of: directory) where seen.insert(child).inserted {
                 guard let item = try table.item(child) else { continue }
                 if case .trashed(let other, _) = item.life {
@@ -155,7 +156,7 @@ extension Decision {
         }
     }
 
-    private func reviveOne<T: ItemTable>(_ item: ItemState, in table: inout T)
+    func reviveOne<T: ItemTable>(_ item: ItemState, in table: inout T)
         throws(T.Failure)
     {
         var item = item
@@ -211,6 +212,17 @@ extension Decision {
     {
         let holder = try table.holder(of: key, in: item.placement.parent)
         return holder == nil || holder == item.id
+    }
+}
+
+extension Operation {
+    /// Whether the device of a deletion knew where the item is and what it contains.
+    ///
+    /// - Parameter current: The revision that the deletion names.
+    package func hasSeen(_ item: ItemState, current: Identifier?) -> Bool {
+        let decision = Decision(operation: self, sequence: 0)
+        return decision.saw(item.placedSequence, by: item.placedBy)
+            && decision.sawContents(of: item, current)
     }
 }
 

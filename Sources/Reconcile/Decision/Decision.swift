@@ -251,7 +251,7 @@ extension Optional {
 extension ItemTable {
     /// Sends an item through the feed once more, because the device believes that its own state of
     /// the item is the hub's.
-    mutating func resend(_ id: Identifier, _ sequence: UInt64) throws(Failure) {
+    package mutating func resend(_ id: Identifier, _ sequence: UInt64) throws(Failure) {
         guard var item = try item(id), item.sequence != sequence else { return }
         item.sequence = sequence
         try put(item)
@@ -269,7 +269,7 @@ extension ItemTable {
     }
 
     /// The id of the item that `id` has been unified into, if any, else `id`.
-    mutating func canonical(_ id: Identifier) throws(Failure) -> Identifier {
+    package mutating func canonical(_ id: Identifier) throws(Failure) -> Identifier {
         var (id, seen) = (id, Set<Identifier>())
         while seen.insert(id).inserted, let next = try alias(of: id) { id = next }
         return id

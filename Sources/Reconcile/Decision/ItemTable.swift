@@ -24,4 +24,24 @@ package protocol ItemTable {
     mutating func setAlias(of id: Identifier, to target: Identifier) throws(Failure)
     /// Adds a revision to the history. The same id must not be added twice.
     mutating func record(_ revision: Revision, of item: Identifier) throws(Failure)
+
+    /// Whether the table takes on to take out of the trash later, by `revive`, what is in a
+    /// directory and was deleted in this batch, because there is too much for one transaction.
+    mutating func revivesLater(_ directory: Identifier, _ batch: OperationID) throws(Failure)
+        -> Bool
+}
+
+extension ItemTable {
+    package mutating func revivesLater(_ directory: Identifier, _ batch: OperationID)
+        throws(Failure) -> Bool
+    { false }
+
+    /// Takes one item out of the trash, as `Operation.apply` does with each item in a directory
+    /// that is restored. Its directory must be alive.
+    package mutating func revive(_ item: ItemState, sequence: UInt64) throws(Failure) {
+        let restore = Operation(
+            id: .unknown, item: item.id, moment: Moment(time: 0, device: .root), base: 0,
+            change: .restore)
+        try Decision(operation: restore, sequence: sequence).reviveOne(item, in: &self)
+    }
 }

@@ -37,6 +37,8 @@ struct PackageBuilder {
     private let mayGoOn: () throws(VolumeError) -> Void
     /// The newest change time of anything in the package. Programs cannot set change times back.
     var newest: Int64 = 0
+    /// The protection of the version: that of the package, restricted by those of its parts.
+    var protection = Protection.unknown
     var entries: [Manifest.Entry] = []
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
@@ -88,7 +90,10 @@ struct PackageBuilder {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
         for name in names.sorted() where !isBusy {
-            let snapshot = FileSnapshot(try entryStatus(name, in: directory))
+            let status = try entryStatus(name, in: directory)
+            let snapshot = FileSnapshot(status)
+            protection = protection.covering(
+                Protection(status), isDirectory: snapshot.isDirectory)
             try add(name, snapshot, in: directory, path: path + [name])
         }
     }
@@ -194,10 +199,13 @@ extension Volume {
             let snapshot = FileSnapshot(try file.status())
             let protection = Protection(of: file.raw)
             var builder = PackageBuilder(known: [:], nil, unchangedSince: 0)
+            builder.protection = protection
             if snapshot.isDirectory {
                 try builder.add(directory: file.raw, path: [])
                 if !builder.isBusy, builder.absent.isEmpty {
-                    return (builder.manifest, builder.snapshot(of: snapshot), protection)
+                    return (
+                        builder.manifest, builder.snapshot(of: snapshot), builder.protection
+                    )
                 }
             } else if snapshot.isFile {
                 let chunks = try? cutFile(file.raw, size: snapshot.size)

@@ -226,6 +226,7 @@ struct PackageRecorder {
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
                 powerLoss.map { LostPackageFiles($0, prior) }, mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
+            builder.protection = Protection(of: root.raw)
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
             for inner in builder.absent {
@@ -243,7 +244,7 @@ struct PackageRecorder {
             return LivePackage(
                 manifest: builder.manifest,
                 snapshot: builder.snapshot(of: FileSnapshot(of: root.raw)),
-                protection: Protection(of: root.raw),
+                protection: builder.protection,
                 destroyed: builder.destroyed.keys.min { $0.lexicographicallyPrecedes($1) }
                     .map { Name(bytes: $0) },
                 shownAgain: Set(builder.files(toShowAgain: prior).values))

@@ -26,6 +26,8 @@ struct Daemon {
     func run() throws(VolumeError) -> Bool {
         // This must come before any thread starts, because threads inherit the blocked signals.
         cl_hold_signals()
+        // Most threads wait most of the time, and small blocks are cached for each thread.
+        cl_limit_heaps(4)
         cl_raise_descriptor_limit()
         let (place, point) = try checked()
         try place.makeParents()

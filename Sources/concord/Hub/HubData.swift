@@ -30,8 +30,8 @@ struct HubData: ParsableArguments {
             discussion: """
                 s3://BUCKET/PREFIX, with ?endpoint=URL unless it is AWS's, and &region=NAME. The \
                 keys are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from a file \
-                with the mode 0600 that &credentials=FILE names. Give the same bucket to all \
-                commands.
+                with the mode 0600 that &credentials=FILE names. An http:// endpoint on another \
+                machine needs &insecure=yes. Give the same bucket to all commands.
                 """,
             valueName: "url"))
     var blobs: String?

@@ -1,0 +1,81 @@
+import HubProtocol
+import Model
+import Reconcile
+
+/// A directory that was restored, and the batch of deletions whose items in it are to be restored.
+struct Revival: Hashable, Sendable {
+    let directory: Identifier
+    let batch: OperationID
+    /// The last item that was looked at, in the order of name keys and ids.
+    var key = NameKey([])
+    var item = Identifier.root
+}
+
+/// Restores what is in very large directories in small transactions, after the operation that has
+/// restored the directory. What is left to do is in the ledger, so it is continued after the hub
+/// was stopped.
+struct Revivals {
+    let hub: Hub
+
+    private static let readAtOnce = 200
+
+    func run() async throws {
+        let volumes = try await hub.ledger.read { transaction in
+            try transaction.rows("SELECT DISTINCT volume FROM revivals", []).map { try $0.id(0) }
+        }
+        for volume in volumes {
+            var isMore = true
+            while isMore, !Task.isCancelled { isMore = try await step(in: volume) }
+        }
+    }
+
+    /// - Returns: Whether something is left to do.
+    private func step(in id: Identifier) async throws -> Bool {
+        guard let volume = try await hub.ledger.read({ try $0.volume(id) }) else { return false }
+        let time = hub.clock()
+        let head = try await hub.turns.take(volume.account) {
+            try await hub.ledger.write(.volume(id)) { transaction -> UInt64? in
+                guard let volume = try transaction.volume(id) else { return nil }
+                var table = LedgerTable(transaction, volume: id, time: time)
+                table.sequence = volume.head + 1
+                var isMore = true
+                while isMore, table.work < Commit.workLimit {
+                    isMore = try Revivals.goOn(in: &table)
+                }
+                try transaction.charge(volume.account, table.takeGrowth())
+                try transaction.setHead(of: id, table.sequence)
+                try transaction.noteRun(of: id, after: volume.head, upTo: table.sequence)
+                return isMore ? table.sequence : nil
+            }
+        }
+        let now = try await hub.ledger.read { try $0.volume(id)?.head } ?? 0
+        hub.headsChanged.store(true, ordering: .relaxed)
+        hub.feeds.announce(now, of: id)
+        hub.ledger.announce(now, of: id)
+        return head != nil
+    }
+
+    /// - Returns: Whether something is left to do.
+    private static func goOn(in table: inout LedgerTable) throws -> Bool {
+        let directories = table.directories
+        guard var revival = try directories.firstRevival() else { return false }
+        let page =
+            try table.item(revival.directory)?.life.isAlive == true
+            ? try directories.trashed(after: revival, limit: readAtOnce) : []
+        guard let last = page.last else {
+            try directories.remove(revival)
+            return true
+        }
+        for (id, _) in page {
+            guard let item = try table.item(id), case .trashed(revival.batch, _) = item.life,
+                item.placement.parent == revival.directory, try table.alias(of: id) == nil
+            else { continue }
+            try table.revive(item, sequence: table.sequence)
+            guard item.kind == .directory else { continue }
+            try directories.set(Revival(directory: id, batch: revival.batch))
+        }
+        (revival.item, revival.key) = last
+        try directories.set(revival)
+        return true
+    }
+}
