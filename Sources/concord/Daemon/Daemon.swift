@@ -27,6 +27,7 @@ struct Daemon {
         // This must come before any thread starts, because threads inherit the blocked signals.
         cl_hold_signals()
         cl_raise_descriptor_limit()
+        cl_give_up_reserves()
         let (place, point) = try checked()
         try place.makeParents()
         guard chdir("/") == 0 else {
