@@ -3,7 +3,7 @@ import Glibc
 
 /// A file system of the given kind on a loop device. Needs root.
 package final class LoopDisk {
-    package enum Kind: String, Sendable { case ext4, btrfs }
+    package enum Kind: String, Sendable { case ext4, btrfs, xfs }
 
     package let path: String
     private let home: TemporaryDirectory
