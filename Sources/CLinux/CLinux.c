@@ -182,14 +182,6 @@ int cl_thread_return(void) {
     return 0;
 }
 void cl_thread_fsids(uid_t uid, gid_t gid) { setfsgid(gid); setfsuid(uid); }
-int cl_thread_set_fsetid(int on) {
-    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    struct __user_cap_data_struct data[2];
-    const unsigned bit = 1u << CAP_FSETID;
-    if (syscall(SYS_capget, &header, data) < 0) return -errno;
-    data[0].effective = on ? data[0].effective | (data[0].permitted & bit) : data[0].effective & ~bit;
-    return RESULT((int)syscall(SYS_capset, &header, data));
-}
 int cl_thread_unshare(void) { int r = RESULT(unshare(CLONE_FS)); umask(0); return r; }
 mode_t cl_umask(mode_t mask) { return umask(mask); }
 void cl_thread_background(void) {
@@ -217,6 +209,16 @@ int cl_raise_descriptor_limit(void) {
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     return limit.rlim_max > 1 << 20 ? 1 << 20 : (int)limit.rlim_max;
+}
+int cl_give_up_reserves(void) {
+    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct data[2];
+    const unsigned bit = 1u << CAP_SYS_RESOURCE;
+    if (syscall(SYS_capget, &header, data) < 0) return -errno;
+    // Also from those that it may have: returning from another user's id sets them all.
+    data[0].effective &= ~bit;
+    data[0].permitted &= ~bit;
+    return RESULT((int)syscall(SYS_capset, &header, data));
 }
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data) { return RESULT(mount(source, target, type, flags, data)); }
 int cl_clone_without_atime(int fd) {

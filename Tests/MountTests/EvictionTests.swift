@@ -109,7 +109,7 @@ struct EvictionTests {
                 random.seed(1)
                 while time.time() < end:
                     name = "\(volume.path)/%d" % random.randrange(4)
-                    way = random.randrange(4)
+                    way = random.randrange(5)
                     time.sleep(0.03)
                     if way == 0:
                         f = open(name, "r+b"); b = f.read(1); f.seek(0)
@@ -117,6 +117,14 @@ struct EvictionTests {
                     elif way == 1:
                         f = open(name + ".tmp", "wb"); f.write(b"z" * 300000); f.close()
                         os.rename(name + ".tmp", name)
+                    elif way == 4:
+                        for size in 200000, 100000:
+                            os.truncate(name, size)
+                            f = open(name, "rb"); b = f.read(); f.close()
+                            assert len(b) == size, len(b)
+                            assert b.count(0) < 3000, "zeros after truncation"
+                        os.truncate(name, 0)
+                        f = open(name, "wb"); f.write(b"y" * 300000); f.close()
                     else:
                         f = open(name, "rb"); b = f.read(); f.close()
                         assert len(b) == 300000, len(b)

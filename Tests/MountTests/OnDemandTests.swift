@@ -293,4 +293,38 @@ struct OnDemandTests {
             #expect(try Command(program, "\(volume.path)/a.bin").run().status == 0)
         }
     }
+
+    @Test("an old version that the hub has is read although its pack here is damaged")
+    func damagedPack() throws {
+        try OnDemandVolume.with { volume in
+            let (file, versions) = ("\(volume.path)/a", "\(volume.path)/.versions/a")
+            var contents: [Data] = []
+            for _ in 0..<2 {
+                var bytes = Data(count: 100_000)
+                bytes.withUnsafeMutableBytes { arc4random_buf($0.baseAddress!, 100_000) }
+                try bytes.write(to: URL(filePath: file))
+                try volume.order("keep", "a")
+                contents.append(bytes)
+            }
+            try volume.unmount()
+            let chunks = "\(volume.store)/chunks"
+            let packs = try FileManager.default.contentsOfDirectory(atPath: chunks)
+                .filter { $0.hasSuffix(".pack") }
+            #expect(!packs.isEmpty)
+            for pack in packs {
+                let disk = try OpenFile("\(chunks)/\(pack)", O_RDWR)
+                let size = Int(try disk.status().size)
+                // The first bytes say what the file is.
+                try disk.write([UInt8](repeating: 0xAA, count: max(0, size - 4096)), at: 4096)
+                disk.close()
+            }
+            try volume.mount()
+            try volume.forgetLog()
+            let names = try FileManager.default.contentsOfDirectory(atPath: versions).sorted()
+            #expect(names.count == 2)
+            #expect(try Data(contentsOf: URL(filePath: "\(versions)/\(names[0])")) == contents[0])
+            #expect(volume.given > 0)
+            #expect(try volume.read("a") == contents[1])
+        }
+    }
 }

@@ -53,6 +53,36 @@ struct SpaceTests {
         }
     }
 
+    @Test(
+        "ordinary users do not use up what the disk reserves for root", arguments: DataPath.allCases
+    )
+    func reserved(path: DataPath) throws {
+        let disk = try LoopDisk(.ext4, megabytes: 64)
+        var before = statvfs()
+        try call(statvfs(disk.path, &before))
+        let reserved = before.f_bfree - before.f_bavail
+        #expect(reserved > 0)
+        try MountedVolume.with(
+            store: "\(disk.path)/store", options: ["allow_other"] + path.options
+        ) { volume in
+            try call(chmod(volume.path, 0o777))
+            let script = """
+                dd if=/dev/urandom of=full bs=64k 2>&1; dd if=/dev/zero of=full2 bs=1k 2>&1; ls -l
+                """
+            var command = Command(
+                "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh", "-c",
+                script)
+            command.directory = volume.path
+            let said = try command.succeed()
+            #expect(said.contains("No space left"), "\(said)")
+            var after = statvfs()
+            try call(statvfs(disk.path, &after))
+            // The daemon's own files take a part of it.
+            #expect(after.f_bfree >= reserved * 3 / 4, "\(after.f_bfree) of \(reserved) are left")
+            try call(unlink("\(volume.path)/full"))
+        }
+    }
+
     @Test("documents can be removed from a disk without a free block, and others created")
     func removals() throws {
         let disk = try LoopDisk(.ext4, megabytes: 64)

@@ -63,6 +63,18 @@ package final class MountedVolume {
 
     private var log: String { "\(home.path)/log" }
 
+    /// The bytes of memory that the daemon has had at most.
+    package var mostMemory: Int {
+        get throws {
+            let text = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
+            let line = text.split(separator: "\n").first { $0.hasPrefix("VmHWM") } ?? ""
+            guard let kilobytes = Int(line.filter(\.isNumber)) else {
+                throw SupportError("the memory of process \(pid) is unknown")
+            }
+            return kilobytes << 10
+        }
+    }
+
     package func mount(_ more: String...) throws {
         let log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         let null = open("/dev/null", O_RDONLY | O_CLOEXEC)

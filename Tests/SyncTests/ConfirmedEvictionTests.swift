@@ -38,6 +38,7 @@ import Testing
         try Fleet.with(1) { fleet in
             let bytes = try fill(fleet)
             try signOut(fleet.devices[0])
+            #expect(try doctor(fleet).status == 0)
             try fleet.hub.stop()
             for _ in 0..<2 {
                 let said = try #require(try refusal(fleet))
@@ -52,6 +53,42 @@ import Testing
             #expect(try refusal(fleet) == nil)
             #expect(try contents(fleet) == bytes)
         }
+    }
+
+    private func doctor(_ fleet: Fleet) throws -> Command.Result {
+        try Programs.fsctl("doctor", fleet.devices[0].path).run()
+    }
+
+    @Test("the doctor names documents whose contents only an earlier hub has had")
+    func earlierHub() throws {
+        let other = try HubProcess()
+        try Fleet.with(1) { fleet in
+            let bytes = try fill(fleet)
+            let device = fleet.devices[0]
+            try Programs.fsctl("evict", "\(device.path)/a").succeed()
+            #expect(try doctor(fleet).status == 0)
+            try Programs.fsctl("signout", "--force", "--at", device.path).succeed()
+            try fleet.hub.stop()
+            func expectNamed() throws {
+                let said = try doctor(fleet)
+                #expect(said.status != 0)
+                #expect(said.output.contains("Version 1 of a cannot be read now"), "\(said)")
+            }
+            try expectNamed()
+            // An empty hub.
+            try signIn(device, to: other)
+            try expectNamed()
+            try Programs.fsctl("signout", "--force", "--at", device.path).succeed()
+            try fleet.hub.start()
+            try fleet.signIn(device)
+            try fleet.settle()
+            try wait(for: "the hub to confirm it again") {
+                try doctor(fleet).status == 0 ? true : nil
+            }
+            #expect(try contents(fleet) == bytes)
+        }
+        try other.stop()
+        try other.check()
     }
 
     @Test("contents confirmed by another hub stay until the new one has") func newHub() throws {

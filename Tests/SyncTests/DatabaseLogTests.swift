@@ -60,20 +60,75 @@ import Testing
                 #expect(try sqlite(device, "PRAGMA integrity_check;") == "ok\n")
             }
             // The rows of both devices are in some version.
-            var found: Set<String> = []
-            for content in try reachableContents(in: a.path) {
-                let file = try TemporaryDirectory("database")
-                try content.write(to: URL(filePath: "\(file.path)/x.db"))
-                let counts = try Command(
-                    "sqlite3", "\(file.path)/x.db",
-                    "SELECT who || count(*) FROM t GROUP BY who; PRAGMA integrity_check;"
-                ).succeed()
-                #expect(counts.hasSuffix("ok\n"))
-                found.formUnion(counts.split(separator: "\n").map(String.init))
-            }
+            let found = try rows(a)
             #expect(found.isSuperset(of: mode == .wal ? ["a900", "b300"] : ["a900"]))
             #expect(!found.contains { $0.hasPrefix("lost") })
         }
+    }
+
+    /// The program has a transaction open, so its changes are in the log or in its memory.
+    @Test("an arrival waits for a program that has the database open", arguments: Mode.allCases)
+    func aLiveProgram(mode: Mode) throws {
+        let script = """
+            import sqlite3, sys
+            database = sqlite3.connect(sys.argv[1], isolation_level=None)
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT INTO t VALUES ('b', ?)", ((n,) for n in range(300)))
+            print("begun", flush=True)
+            sys.stdin.readline()
+            database.execute("COMMIT")
+            print("done", flush=True)
+            sys.stdin.readline()
+            database.close()
+            """
+        try Fleet.with(2) { fleet in
+            let (a, b) = (fleet.devices[0], fleet.devices[1])
+            _ = try sqlite(
+                a,
+                "PRAGMA journal_mode=\(mode.rawValue); CREATE TABLE t (who TEXT, n INTEGER);"
+                    + "INSERT INTO t SELECT 'old', value FROM generate_series(1, 200);")
+            try fleet.expectEqual()
+            let program = try Beside(running: "python3", ["-c", script, "\(b.path)/data.db"])
+            try program.wait(for: "begun")
+            let before = try Data(contentsOf: URL(filePath: "\(b.tree)/data.db"))
+            _ = try sqlite(a, "INSERT INTO t SELECT 'a', value FROM generate_series(1, 900);")
+            try fleet.settle([0])
+            // Each of these makes device B try again.
+            for number in 0..<5 {
+                try fleet.put(0, "small", "\(number)")
+                try wait(seconds: 60, for: "the small one") {
+                    fleet.text(1, "small") == "\(number)" ? true : nil
+                }
+                #expect(try Data(contentsOf: URL(filePath: "\(b.tree)/data.db")) == before)
+            }
+            program.tell("commit")
+            try program.wait(for: "done")
+            program.tell("close")
+            #expect(try program.waitForEnd() == 0)
+            try fleet.expectEqual(tries: 5)
+            for device in fleet.devices {
+                #expect(try sqlite(device, "PRAGMA integrity_check;") == "ok\n")
+            }
+            #expect(try rows(a).isSuperset(of: ["a900", "b300"]))
+        }
+    }
+
+    /// What the versions of the database have, such as "a900" for 900 rows of `a`. Each version is
+    /// whole.
+    private func rows(_ device: MountedVolume) throws -> Set<String> {
+        var found: Set<String> = []
+        for content in try reachableContents(in: device.path)
+        where content.starts(with: Data("SQLite".utf8)) {
+            let file = try TemporaryDirectory("database")
+            try content.write(to: URL(filePath: "\(file.path)/x.db"))
+            let counts = try Command(
+                "sqlite3", "\(file.path)/x.db",
+                "SELECT who || count(*) FROM t GROUP BY who; PRAGMA integrity_check;"
+            ).succeed()
+            #expect(counts.hasSuffix("ok\n"))
+            found.formUnion(counts.split(separator: "\n").map(String.init))
+        }
+        return found
     }
 
     @Test("an arrival does not wait for a log whose changes are all in the database")

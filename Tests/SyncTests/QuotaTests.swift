@@ -1,3 +1,4 @@
+import Foundation
 import Hub
 import Support
 import Testing
@@ -19,6 +20,67 @@ import Testing
                 fleet.text(1, "small") == "1" ? true : nil
             }
             #expect(try fleet.names(1) == ["small"])
+        }
+    }
+
+    private func waitForRefusal(_ fleet: Fleet, _ index: Int = 0) throws {
+        try wait(seconds: 60, for: "the device to say why") {
+            let problems = try fleet.report(fleet.devices[index]).hub?.problems ?? [:]
+            return problems.contains { "\($0.key) \($0.value)".contains("quota") } ? true : nil
+        }
+    }
+
+    private static let tooLarge = "head -c 20000000 /dev/urandom > new; mv new f"
+
+    @Test("what was refused and what another device saves meanwhile can both be read")
+    func editedElsewhere() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "f", "1")
+            try fleet.expectEqual()
+            try fleet.hub.run("user", "quota", "ann", "100000")
+            try fleet.shell(0, Self.tooLarge)
+            let refused = try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/f"))
+            try waitForRefusal(fleet)
+            try fleet.put(1, "f", "other")
+            try fleet.settle([1])
+            let other = Data("other".utf8)
+            // The device keeps its save, and says what waits for what.
+            try wait(seconds: 60, for: "the device to know of the other save") {
+                try fleet.report(fleet.devices[0]).hub?.due ?? 0 > 0 ? true : nil
+            }
+            try waitForRefusal(fleet)
+            #expect(try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/f")) == refused)
+            try fleet.hub.run("user", "quota", "ann", "none")
+            // Without a command the rest is sent, and both devices show a conflict.
+            try wait(seconds: 300, for: "both contents on the other device") {
+                let all = try reachableContents(in: fleet.devices[1].path)
+                return all.contains(refused) && all.contains(other) ? true : nil
+            }
+            try fleet.expectEqual(tries: 5)
+            for index in 0..<2 { #expect(try fleet.conflicts(index, "f").count == 1) }
+        }
+    }
+
+    @Test("a refused document holds up none of a thousand others, and is sent when there is room")
+    func first() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.hub.run("user", "quota", "ann", "1000000")
+            try fleet.shell(0, Self.tooLarge)
+            try waitForRefusal(fleet)
+            try fleet.shell(0, "mkdir d; for i in $(seq 1000); do echo $i > d/$i; done")
+            try wait(seconds: 240, for: "all others") {
+                (try? fleet.names(1, "d").count) == 1000 ? true : nil
+            }
+            #expect(fleet.text(1, "d/777") == "777\n")
+            #expect(try fleet.names(1) == ["d"])
+            // It stays here, with its reason.
+            try waitForRefusal(fleet)
+            #expect(try fleet.names(0) == ["d", "f"])
+            try fleet.hub.run("user", "quota", "ann", "none")
+            try wait(seconds: 300, for: "the document") {
+                try fleet.names(1) == ["d", "f"] ? true : nil
+            }
+            try fleet.expectEqual()
         }
     }
 }

@@ -1,4 +1,6 @@
+import Control
 import Foundation
+import Model
 import Support
 import Testing
 
@@ -25,7 +27,34 @@ import Testing
                     .joined(separator: "\n"))
             try fleet.expectEqual()
             for index in 0..<2 { #expect(try fleet.names(index) == ["letter.txt"]) }
+            try expectAsWritten(fleet)
         }
+    }
+
+    /// What the tour says about the document in its end.
+    private func expectAsWritten(_ fleet: Fleet) throws {
+        let path = "\(fleet.devices[0].path)/letter.txt"
+        for index in 0..<2 { #expect(fleet.text(index, "letter.txt") == "Dear reader,\n") }
+        let texts = try reachableContents(in: fleet.devices[0].path).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        #expect(texts.contains("Hello readers,\n"))
+        // The deleted document keeps the version that has the label.
+        let place = try MountedPath(FilePath(path))
+        let client = try ControlClient(socket: place.socket)
+        var request = Request(.versions, path: [])
+        request.deleted = true
+        var labels: Set<String> = []
+        for document in try client.ask(request, as: DeletedReport.self).documents {
+            var request = Request(.versions)
+            request.document = document.id
+            let history = try client.ask(request, as: HistoryReport.self)
+            labels.formUnion(history.versions.compactMap(\.label))
+        }
+        let now = try client.ask(
+            Request(.versions, path: place.components), as: HistoryReport.self)
+        labels.formUnion(now.versions.compactMap(\.label))
+        #expect(labels.contains("before the editor came"), "\(labels)")
     }
 
     @Test("a version's id is the same on all devices and can be used like its number")
@@ -55,13 +84,16 @@ import Testing
         }
     }
 
-    @Test("an earlier document of the same name is shown") func earlier() throws {
+    @Test(
+        "an earlier document of the same name is shown",
+        arguments: ["mv f f~; echo 3 > f; rm f~", "rm f; echo 3 > f"])
+    func earlier(save: String) throws {
         try MountedVolume.with { volume in
             let script = """
                 cd \(volume.path)
                 fsctl() { \(Programs.fsctl) "$@"; }
                 echo 1 > f; fsctl wait --durable disk f; echo 2 > f; fsctl wait --durable disk f
-                mv f f~; echo 3 > f; rm f~
+                \(save)
                 fsctl versions f
                 """
             let said = try Command("sh", "-ec", script).succeed()

@@ -138,14 +138,19 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test(arguments: [30, 3]) func theBrake(count: Int) throws {
+    @Test("a tree with nothing left in it is no deletion", arguments: [1, 15, 30])
+    func theBrake(count: Int) throws {
         let tree = try ProgramTree()
         for index in 0..<count { try tree.save("\(index)", "text \(index)", by: program) }
+        // A directory and a symlink that are left do not count.
+        try tree.mkdir("d", by: program)
+        try tree.symlink("0", "link", by: program)
         #expect(tree.quiet())
         // Another directory in place of the tree is refused (`PartsTests`).
         let away = tree.store + "/away"
         func move(_ from: String, _ to: String) throws {
-            for name in try FileManager.default.contentsOfDirectory(atPath: from) {
+            for name in try FileManager.default.contentsOfDirectory(atPath: from)
+            where name != "d" && name != "link" {
                 #expect(rename("\(from)/\(name)", "\(to)/\(name)") == 0)
             }
         }
@@ -154,10 +159,37 @@ import Testing
         #expect(tree.quiet())
         let problems = try tree.volume.status().problems
         #expect(problems.contains { $0.contains("\(count) of \(count) documents are missing") })
-        #expect(try tree.volume.history(at: names("1"))?.state == .current)
+        #expect(tree.volume.missingDocuments == count)
+        let last = "\(count - 1)"
+        #expect(try tree.volume.history(at: names(last))?.state == .current)
+        let key = try #require(try tree.item(last)).key
+        #expect(try !tree.volume.journal.read { try $0.isUnsent(key) })
         try tree.remount { try move(away, tree.real("")) }
         #expect(tree.quiet())
-        #expect(try tree.texts("1") == ["text 1"])
+        #expect(tree.volume.missingDocuments == 0)
+        #expect(try tree.texts(last) == ["text \(last)"])
+        // A person says that they were deleted.
+        try tree.remount { try move(tree.real(""), away) }
+        #expect(tree.quiet())
+        #expect(tree.volume.missingDocuments == count)
+        try tree.volume.acceptMissing()
+        #expect(tree.quiet())
+        #expect(tree.volume.missingDocuments == 0)
+        #expect(try tree.item(last) == nil)
+        let left = try tree.volume.status().problems
+        #expect(!left.contains { $0.contains("are missing") })
+        try tree.checkInvariants()
+    }
+
+    @Test("of few documents, some may be deleted while the volume is not mounted")
+    func deletedByHand() throws {
+        let tree = try ProgramTree()
+        for index in 0..<15 { try tree.save("\(index)", "text", by: program) }
+        #expect(tree.quiet())
+        try tree.remount { for index in 1..<15 { unlink(tree.real("\(index)")) } }
+        #expect(tree.quiet())
+        #expect(tree.volume.missingDocuments == 0)
+        #expect(try tree.item("7") == nil && tree.item("0") != nil)
         try tree.checkInvariants()
     }
 
@@ -201,5 +233,33 @@ import Testing
         let all = Set(try tree.texts("a") + tree.texts("a~"))
         #expect(all == ["1", "2", "3", "4"])
         try tree.checkInvariants()
+    }
+
+    /// On a new disk, directories and files get the same inode numbers in another order.
+    @Test("a copied store is recognized although its root has the old inode number")
+    func copiedRoot() throws {
+        let tree = try ProgramTree()
+        for name in ["a", "b"] { try tree.save(name, "text of \(name)", by: program) }
+        #expect(tree.quiet())
+        tree.volume.recorder.abandon()
+        try tree.reopen(nil) {
+            let copy = tree.store + ".copy"
+            try Command("cp", "-a", tree.store, copy).succeed()
+            try Command("rm", "-r", tree.store).succeed()
+            try Command("mv", copy, tree.store).succeed()
+            var status = stat()
+            #expect(lstat(tree.real(""), &status) == 0)
+            try Command(
+                "sqlite3", "\(tree.store)/journal.sqlite",
+                "UPDATE items SET inode = \(status.st_ino) WHERE key = \(Item.root)"
+            ).succeed()
+        }
+        #expect(tree.quiet())
+        #expect(tree.volume.recorder.state.isCopy)
+        #expect(try tree.texts("a") == ["text of a"] && tree.texts("b") == ["text of b"])
+        try tree.remount()
+        #expect(tree.quiet())
+        #expect(!tree.volume.recorder.state.isCopy)
+        tree.stop()
     }
 }

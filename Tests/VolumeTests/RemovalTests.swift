@@ -43,6 +43,24 @@ import Testing
         try tree.checkInvariants()
     }
 
+    @Test("the last version of a deleted document is not called current, and purge is named")
+    func theLastOneOfADeletedDocument() throws {
+        let tree = try ProgramTree()
+        let program = Program(process: 1)
+        for text in ["1", "2"] {
+            try tree.save("a", text, by: program)
+            #expect(tree.quiet())
+        }
+        try tree.unlink("a", by: program)
+        #expect(tree.quiet())
+        let said = try #require(refusal(2, "a", of: tree))
+        #expect(said.contains("Version 2 of a is the last version of a deleted document"))
+        #expect(said.contains("fsctl purge") && !said.contains("current"))
+        #expect(refusal(1, "a", of: tree) == nil)
+        #expect(try tree.texts("a") == ["2"])
+        try tree.checkInvariants()
+    }
+
     /// Versions and the deletion itself stay until the hub knows of it.
     @Test func anUnsentDeletionIsNotExpired() throws {
         var settings = ProgramTree.fast

@@ -93,6 +93,41 @@ import Testing
         try tree.checkInvariants()
     }
 
+    @Test("a wall clock that is set ahead and stays so thins nothing of this day")
+    func staysAhead() throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        machine.setWallClock(by: 366 * RetentionTests.day)
+        try expectAll(tree)
+        machine.live(RetentionTests.day / 2)
+        try expectAll(tree)
+        machine.restart(after: RetentionTests.day / 100)
+        try tree.remount()
+        #expect(tree.quiet())
+        machine.live(RetentionTests.day / 3)
+        try expectAll(tree)
+        machine.live(80 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.texts("gone.txt").count > 0, "not 90 days old")
+        machine.live(11 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+    }
+
+    @Test("a hub's clock that jumps ahead thins nothing", arguments: [false, true])
+    func hubAhead(stays: Bool) throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        let wrong = 366 * RetentionTests.day
+        tree.volume.hear(hubTime: machine.clocks.wall() + (stays ? 0 : wrong))
+        try expectAll(tree)
+        for _ in 0..<5 {
+            machine.live(RetentionTests.day / 10)
+            tree.volume.hear(hubTime: machine.clocks.wall() + (stays ? wrong : 0))
+            try expectAll(tree)
+        }
+    }
+
     /// The documents are saved with a wall clock twenty years behind the one by which they would be
     /// thinned.
     @Test("a version saved while the clock was far behind is not old when the clock is corrected")
@@ -215,19 +250,22 @@ import Testing
 
     @Test("the clock's text is complete, and stays short after years")
     func text() throws {
-        var clock = RetentionClock(time: 5, boot: "b", uptime: 7, lastRow: 3)
+        var clock = RetentionClock(time: 0, boot: "b", uptime: 0, lastRow: 3)
         for hour in 1...20_000 {
             let time = Timestamp.span(seconds: 3600 * hour)
-            _ = clock.follow(time, boot: "b", uptime: time)
+            _ = clock.follow(hub: nil, wall: time, boot: "b", uptime: time)
             clock.mark(lastRow: Int64(hour))
         }
         #expect(RetentionClock(text: clock.text) == clock)
+        // A text of an older build.
+        #expect(RetentionClock(text: "1 b 2 1:2") != nil)
         #expect(clock.text.utf8.count < 10_000)
         #expect(clock.earliest(ofRow: 3) == nil && clock.earliest(ofRow: 0) == nil)
         let hour = Timestamp.span(seconds: 3600)
         #expect(clock.earliest(ofRow: 19_999) == 19_998 * hour)
         #expect(clock.earliest(ofRow: 20_001) == 20_000 * hour)
-        for damaged in ["", "1 b", "1 b 2 ", "x b 2 1:2", "1 b 2 1:"] {
+        let texts = ["", "1 b", "1 b 2 ", "x b 2 1:2", "1 b 2 1:", "1 b 2 1:2 3", "1 b 2 1:2 3 x"]
+        for damaged in texts {
             #expect(RetentionClock(text: damaged) == nil)
         }
     }

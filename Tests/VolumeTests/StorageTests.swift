@@ -158,4 +158,12 @@ import Testing
         #expect(damage.count == 1)
         #expect(damage.first?.message.contains("Version 1 of a ") == true)
     }
+
+    @Test("a store explains placeholders to people who copy it") func note() throws {
+        let tree = try ProgramTree()
+        let text = try String(contentsOfFile: tree.store + "/README.txt", encoding: .utf8)
+        #expect(text.contains("placeholders") && text.contains("user.concord.absent"))
+        #expect(text.contains("fsctl download"))
+        tree.stop()
+    }
 }

@@ -71,10 +71,8 @@ int cl_lock(int fd);
 int cl_thread_become(uid_t uid, gid_t gid);
 /// Makes this thread's effective ids root's again.
 int cl_thread_return(void);
-/// Sets whether this thread has CAP_FSETID. With it, writing and chown do not clear set-user-ID and
-/// set-group-ID bits.
-int cl_thread_set_fsetid(int on);
-/// Sets the file system ids of this thread alone.
+/// Sets the file system ids of this thread alone. Others than root's do without the capabilities
+/// for files, for example CAP_FSETID.
 void cl_thread_fsids(uid_t uid, gid_t gid);
 /// Gives this thread a umask and working directory of its own, and sets the umask to 0.
 int cl_thread_unshare(void);
@@ -89,6 +87,9 @@ int cl_thread_id(void);
 int cl_peer(int socket, uid_t *uid, gid_t *gid, pid_t *pid);
 int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
 int cl_raise_descriptor_limit(void);                   /* to 2^20 where allowed, else to the hard limit; returns it */
+/// Takes CAP_SYS_RESOURCE from this thread and those that it starts. With it, file systems ignore
+/// quotas and give away the blocks that they reserve for root.
+int cl_give_up_reserves(void);
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 int cl_umount(const char *target, int lazily);
 /// Clones the mount of a file as an anonymous mount that does not update access times. Returns an

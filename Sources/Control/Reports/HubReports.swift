@@ -176,8 +176,13 @@ package struct ActivityReport: Codable, Hashable, Sendable {
 package struct BrakeReport: Codable, Hashable, Sendable {
     package var deletions: Int
     package var items: Int
+    /// The number of documents that are missing from the working tree since it was mounted, and
+    /// that are not treated as deleted.
+    package var missing: Int
 
-    package init(deletions: Int, items: Int) { (self.deletions, self.items) = (deletions, items) }
+    package init(deletions: Int, items: Int, missing: Int) {
+        (self.deletions, self.items, self.missing) = (deletions, items, missing)
+    }
 }
 
 package struct EvictedReport: Codable, Hashable, Sendable {

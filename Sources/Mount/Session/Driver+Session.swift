@@ -115,21 +115,27 @@ extension Driver {
     }
 
     /// Registers a file for passthrough. Returns an id above 0, or a negative errno. The kernel
-    /// writes with the rights that this thread has now, whichever program writes. CAP_FSETID is
-    /// dropped, so that the file system below clears set-ID bits, also those that are set later. On
-    /// a plain file system a write by root would not clear them; here it does.
+    /// writes with the rights that this thread has now, whichever program writes, so these are
+    /// nobody's: the file system below clears set-ID bits, also those that are set later, and gives
+    /// no blocks that it reserves for root. On a plain file system a write by root would not clear
+    /// the bits, and may use the blocks; here it does neither.
     func openBacking(_ file: SharedDescriptor) -> Int32 {
-        let result = cl_thread_set_fsetid(0)
-        guard result >= 0 else { return result }
-        defer { _ = cl_thread_set_fsetid(1) }
-        guard keepsAccessTimes else { return cf_backing_open(kernel, file.raw) }
+        guard keepsAccessTimes else { return openBacking(file.raw) }
         // The kernel reads with the program's own flags, so only the mount below can keep access
         // times.
         let clone = cl_clone_without_atime(file.raw)
-        guard clone >= 0 else { return cf_backing_open(kernel, file.raw) }
+        guard clone >= 0 else { return openBacking(file.raw) }
         defer { _ = cl_close(clone) }
-        return cf_backing_open(kernel, clone)
+        return openBacking(clone)
     }
+
+    private func openBacking(_ file: Int32) -> Int32 {
+        cl_thread_fsids(Driver.nobody, Driver.nobody)
+        defer { cl_thread_fsids(0, 0) }
+        return cf_backing_open(kernel, file)
+    }
+
+    private static let nobody: UInt32 = 65_534
 
     // MARK: Replies
 

@@ -63,6 +63,9 @@ extension SyncEngine {
                 torn.insert(package)
             }
         }
+        for keyed in result where unreadable.removePast(of: keyed) {
+            state.withLock { $0.problems[keyed.path] = nil }
+        }
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
     }
 
@@ -250,5 +253,17 @@ private struct Frames {
             .append(to: &bytes)
         plain += chunk.count
         count += 1
+    }
+}
+
+extension [Identifier: Unreadable] {
+    /// Removes the earlier revisions of a document of which a later one, or the deletion, is sent
+    /// now. Returns whether there were any.
+    fileprivate mutating func removePast(of keyed: SyncEngine.KeyedDraft) -> Bool {
+        let past = filter {
+            $0.value.path == keyed.path && !keyed.draft.revisions.contains($0.key)
+        }
+        for revision in past.keys { self[revision] = nil }
+        return !past.isEmpty
     }
 }

@@ -145,7 +145,8 @@ struct HubExamination {
     }
 
     static let advice =
-        "To compare everything, use fsctl signout --force, then fsctl signin: nothing is deleted."
+        "To compare everything, use fsctl signout --force, then fsctl signin: nothing is deleted, "
+        + "but what was deleted here and is not told yet comes back."
 
     // MARK: Mirror and tree
 

@@ -28,11 +28,18 @@ extension EventProcessor {
     }
 
     /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
-    /// journal mean nothing.
+    /// journal mean nothing. On a new disk the copied root may have its old number by chance, and
+    /// other files each other's, so its time of birth is compared, too.
     private func detectCopy(_ t: Transaction) throws {
-        guard let root = try t.item(Item.root), root.inode != 0,
-            root.inode != FileSnapshot(of: roles.tree).inode
-        else { return }
+        guard var root = try t.item(Item.root) else { return }
+        let birth = Timestamp(birthOf: roles.tree)?.nanoseconds ?? 0
+        let isReborn = root.birth != 0 && birth != 0 && root.birth != birth
+        let isCopy = isReborn || root.inode != FileSnapshot(of: roles.tree).inode
+        if root.birth != birth {
+            root.birth = birth
+            try t.update(root)
+        }
+        guard root.inode != 0, isCopy else { return }
         for work in writer.state.pending.all.values {
             for prior in work.priorContents where prior.entry == nil {
                 writer.state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key

@@ -63,22 +63,41 @@ extension Scanner {
         guard !gone.isEmpty else { return }
         let count = try gone.reduce(0) { try $0 + countDocuments(in: $1, t) }
         let all = try t.documentCount()
-        let isMany = count > settings.missingMax && count > all / 2
-        // An empty tree is more likely a disk that is not mounted, or a copy without its contents.
-        if isMany || count == all && count >= settings.missingOfAll {
+        guard areDeleted(count, of: all) else {
+            reports.change { $0.missing = count }
             reports.tell(
                 "brake",
                 "\(count) of \(all) documents are missing from the working tree. They are not "
-                    + "treated as deleted. If they should be deleted, delete them through the "
-                    + "mount; if not, put the tree back and mount again.")
+                    + "treated as deleted. If you deleted them, say fsctl brake --release; if not, "
+                    + "put the tree back and mount again.")
             return
         }
-        reports.untell("brake")
+        acceptsMissing = false
+        noteNothingMissing()
         for found in gone {
             // It may have been removed together with a directory above it.
             guard let item = try t.item(found.key), item.deleted == nil else { continue }
             try noteUnseenDeletion(item, t)
         }
+    }
+
+    /// Whether so many missing documents count as deleted. They do not if nothing at all is left,
+    /// however few they were, or if most of many are missing: a disk that fails or is not mounted
+    /// looks like this.
+    private func areDeleted(_ count: Int, of all: Int) -> Bool {
+        if acceptsMissing || count == 0 { return true }
+        return count < all && (count <= settings.missingMax || count <= all / 2)
+    }
+
+    private func noteNothingMissing() {
+        reports.change { $0.missing = 0 }
+        reports.untell("brake")
+    }
+
+    /// Treats the documents that are missing now as deleted, because a person says so.
+    func acceptMissing() {
+        acceptsMissing = true
+        writer.startScan()
     }
 
     /// Whether an event of the meantime has brought the item back, or its directory cannot be
@@ -102,26 +121,18 @@ extension Scanner {
         }
     }
 
-    /// The mask bit STATX_BTIME (linux/stat.h).
-    private static let birthTime: UInt32 = 0x800
-
     /// Whether the file was created after the item was last recorded. Then it is a different file
     /// that reuses the inode number.
     private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
         guard item.changed != 0, let path = try t.path(of: found.key),
-            let file = try? openBeneath(path, from: tree, flags: O_PATH)
+            let file = try? openBeneath(path, from: tree, flags: O_PATH),
+            let birth = Timestamp(birthOf: file.raw)
         else { return false }
-        var answer = cl_statx()
-        guard cl_statx(file.raw, Scanner.birthTime, &answer) >= 0,
-            answer.mask & Scanner.birthTime != 0
-        else { return false }
-        let birth = Timestamp(
-            seconds: Int(answer.birth_seconds), nanoseconds: Int(answer.birth_nanoseconds))
         return birth.nanoseconds > item.changed
     }
 
     private func countDocuments(in item: Item, _ t: Reader) throws -> Int {
-        guard item.kind == .directory else { return 1 }
+        guard item.kind == .directory else { return item.kind == .symlink ? 0 : 1 }
         var count = 0
         try t.forEachChild(of: item.key) { count += try countDocuments(in: $0, t) }
         return count

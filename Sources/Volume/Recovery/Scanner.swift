@@ -37,6 +37,8 @@ final class Scanner {
     /// When the volume was opened, in nanoseconds since 1970.
     private let startTime = cl_clock_realtime_ns()
     var hasRemovedEmptyRows = false
+    /// Whether a person has confirmed that the missing documents were deleted.
+    var acceptsMissing = false
 
     init(
         writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,

@@ -9,6 +9,8 @@ package enum RemovalObstacle: Hashable, Sendable {
     /// The hub does not know this version yet, or the deletion of its document.
     case notSent
     case current
+    /// It was current when its document was deleted.
+    case lastOfDeleted
     case conflict
     /// A conflict version was made from it, or will be merged with it as the base.
     case mergeBase
@@ -22,6 +24,9 @@ package enum RemovalObstacle: Hashable, Sendable {
                 + "run `fsctl wait --durable hub`, and forget it then."
         case .notSent: "has not been sent to the hub yet, so it cannot be forgotten."
         case .current: "is the current version of the document, so it cannot be forgotten."
+        case .lastOfDeleted:
+            "is the last version of a deleted document, so it is not forgotten alone; "
+                + "run `fsctl purge` to remove all that the document has."
         case .conflict:
             "is in conflict with the current one; run `fsctl resolve` first."
         case .mergeBase:
@@ -38,6 +43,7 @@ package enum RemovalObstacle: Hashable, Sendable {
         case .waitsForHub: "waiting to be confirmed by the hub (`fsctl wait --durable hub`)"
         case .notSent: "not sent to the hub yet (`fsctl wait --durable hub`)"
         case .current: "shown now"
+        case .lastOfDeleted: "the last one of a deleted document"
         case .conflict: "in conflict (`fsctl resolve`)"
         case .mergeBase: "needed to merge a conflict (`fsctl resolve`)"
         case .named: "kept by a label (`fsctl name --remove`)"
@@ -95,7 +101,9 @@ struct RemovalCheck {
     func obstacle(to version: Version) -> RemovalObstacle? {
         if isInOutbox, !PlantedFault.purgesWhatWaits.isPlanted { return .waitsForHub }
         let isCurrent = version.kind == .current || version.id == item.current
-        if isCurrent { return isNotSent ? .notSent : .current }
+        if isCurrent {
+            return isNotSent ? .notSent : item.deleted == nil ? .current : .lastOfDeleted
+        }
         if version.kind == .conflict { return .conflict }
         if bases.contains(version.id) { return .mergeBase }
         return version.label.map { .named($0) }

@@ -5,10 +5,11 @@ import Model
 /// The clock by which old versions are removed.
 ///
 /// A wall clock can be set to any time, by a person or because a battery is empty, and removed
-/// versions do not come back. So this clock follows another one, but at most four times as fast as
-/// time passes on this machine: a clock that is a year ahead makes nothing old at once, and a
-/// device that is off for most of a day keeps up. It also remembers which versions existed when, so
-/// a version that was saved while the wall clock was far behind is not taken for old.
+/// versions do not come back. So this clock runs by the time that passes on this machine, and by no
+/// other clock's jump. Two things make it run faster, up to four times: a hub whose time is later,
+/// and the time for which the machine was off, by its wall clock before and after. It also
+/// remembers which versions existed when, so a version that was saved while the wall clock was far
+/// behind is not taken for old.
 struct RetentionClock: Hashable, Sendable {
     /// Records that the versions up to this row of the journal existed at this time.
     struct ArrivalTag: Hashable, Sendable {
@@ -25,6 +26,10 @@ struct RetentionClock: Hashable, Sendable {
     /// When `time` was set: the boot id, and the nanoseconds since then.
     private var boot: String
     private var uptime: Int64
+    /// The wall clock then; nil in a text of an older build.
+    private var wall: Int64?
+    /// Nanoseconds for which the machine was off and that are still to be caught up with.
+    private var off: Int64 = 0
     /// Ordered by time. The first one stands for everything that existed when this clock began.
     private(set) var marks: [ArrivalTag]
 
@@ -33,15 +38,25 @@ struct RetentionClock: Hashable, Sendable {
         marks = [ArrivalTag(row: lastRow, time: time)]
     }
 
-    /// Advances towards the time of another clock. Returns the earlier of the two, by which
-    /// versions age.
-    mutating func follow(_ target: Int64, boot: String, uptime: Int64) -> Int64 {
+    /// Advances towards the hub's time, or the wall clock's if no hub has told its time. Returns
+    /// the earlier of that time and this clock's, by which versions age.
+    mutating func follow(hub: Int64?, wall: Int64, boot: String, uptime: Int64) -> Int64 {
         // After another start of the machine, at least its uptime has passed.
-        let lived = boot == self.boot ? max(0, uptime - self.uptime) : uptime
-        let step = min(lived, .max / 8) * RetentionClock.fastest
+        let hasRestarted = boot != self.boot
+        let lived = min(hasRestarted ? uptime : max(0, uptime - self.uptime), .max / 8)
+        if hasRestarted, let last = self.wall {
+            let away = Timestamp(nanoseconds: wall).span(since: Timestamp(nanoseconds: last))
+            off = (Timestamp(nanoseconds: off) + max(0, away - lived)).nanoseconds
+        }
+        let fast = lived * RetentionClock.fastest
+        let slow = lived + min(off, fast - lived)
+        let target = hub ?? wall
         let known = Timestamp(nanoseconds: time)
-        time = min(max(target, (known - step).nanoseconds), (known + step).nanoseconds)
-        (self.boot, self.uptime) = (boot, uptime)
+        let latest = (known + (hub == nil ? slow : fast)).nanoseconds
+        time = min(max(target, (known - fast).nanoseconds), latest)
+        let ahead = Timestamp(nanoseconds: time).span(since: known)
+        off = time == target ? 0 : max(0, off - max(0, ahead - lived))
+        (self.boot, self.uptime, self.wall) = (boot, uptime, wall)
         return min(time, target)
     }
 
@@ -74,14 +89,15 @@ struct RetentionClock: Hashable, Sendable {
 extension RetentionClock {
     var text: String {
         let rows = marks.map { "\($0.row):\($0.time)" }.joined(separator: ",")
-        return "\(time) \(boot) \(uptime) \(rows)"
+        let since = wall.map { " \($0) \(off)" } ?? ""
+        return "\(time) \(boot) \(uptime) \(rows)" + since
     }
 
     init?(text: String) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count == 4, let time = Int64(words[0]), let uptime = Int64(words[2]) else {
-            return nil
-        }
+        guard words.count == 4 || words.count == 6, let time = Int64(words[0]),
+            let uptime = Int64(words[2])
+        else { return nil }
         let marks = words[3].split(separator: ",").compactMap { word -> ArrivalTag? in
             let parts = word.split(separator: ":").compactMap { Int64($0) }
             return parts.count == 2 ? ArrivalTag(row: parts[0], time: parts[1]) : nil
@@ -89,6 +105,9 @@ extension RetentionClock {
         guard !marks.isEmpty else { return nil }
         (self.time, boot, self.uptime) = (time, String(words[1]), uptime)
         self.marks = marks
+        guard words.count == 6 else { return }
+        guard let wall = Int64(words[4]), let off = Int64(words[5]) else { return nil }
+        (self.wall, self.off) = (wall, max(0, off))
     }
 }
 

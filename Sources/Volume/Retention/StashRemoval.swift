@@ -110,7 +110,7 @@ final class StashRemoval {
         return try endangered(versions, t).allSatisfy { version in
             guard version.label == nil else { return false }
             return switch check.obstacle(to: version) {
-            case nil, .current: true
+            case nil, .current, .lastOfDeleted: true
             // The tree has newer contents, and those are what will be sent.
             case .notSent: item.deleted == nil
             default: false

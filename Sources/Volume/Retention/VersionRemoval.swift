@@ -96,7 +96,7 @@ struct VersionRemoval {
                 work?.priorContents.allSatisfy { $0.base == nil && !$0.becomesConflict }
                 ?? true
             return isAlone ? nil : .unrecorded
-        case .current where item.deleted != nil && check.mayRemoveRow:
+        case .lastOfDeleted where check.mayRemoveRow:
             return work == nil ? nil : .unrecorded
         case let obstacle?: return .obstacle(obstacle)
         }

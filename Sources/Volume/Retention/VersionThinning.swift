@@ -102,7 +102,7 @@ final class VersionThinning {
             let all = versions.filter { version in
                 guard old.contains(version.id) else { return false }
                 let obstacle = check.obstacle(to: version)
-                return obstacle == nil || isExpired && obstacle == .current
+                return obstacle == nil || isExpired && obstacle == .lastOfDeleted
             }
             let excess = Array(all.prefix(most))
             try self.versions.remove(excess, of: item, hasRest: false, t)

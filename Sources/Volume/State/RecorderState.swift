@@ -123,6 +123,8 @@ struct RecorderReport: Sendable {
     var pending = 0
     var isScanning = false
     var scannedItems = 0
+    /// The number of documents that are missing from the tree and not treated as deleted.
+    var missing = 0
     /// Messages by subject, so that each is logged once.
     var problems: [String: String] = [:]
     /// A message about versions removed for want of space, which is intended and not a problem.

@@ -161,18 +161,22 @@ struct Examination {
         let path = way ?? [item.name]
         let shown = path.shown
         var inTree: Set<Digest> = []
-        // Chunks that can be fetched from the hub again.
-        let onHub = versions.filter { $0.0.wasAtHub }
-            .compactMap { $0.1.flatMap(Manifest.init(encoded:))?.chunkIDs }
-            .reduce(into: Set<Digest>()) { $0.formUnion($1) }
+        // Chunks that can be fetched from the present hub again.
+        let onHub = chunks(of: versions.filter { $0.0.durability == .hub }.map(\.1))
+        let wereOnHub = chunks(of: versions.filter(\.0.wasAtHub).map(\.1))
         if item.deleted == nil, let current = versions.first(where: { $0.0.id == item.current }),
             let manifest = current.1.flatMap(Manifest.init(encoded:))
         {
             inTree = examineTree(item, manifest, current.0, path, shown)
         }
+        // The numbers of versions that need something that only an earlier hub has had.
+        var former: [Int] = []
         for (version, bytes) in versions {
             // Its list of chunks has never been fetched.
-            if bytes?.isEmpty == true, version.wasAtHub { continue }
+            if bytes?.isEmpty == true, version.wasAtHub {
+                if version.durability != .hub { former.append(version.number) }
+                continue
+            }
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
                 add(
                     .damage, shown,
@@ -183,11 +187,32 @@ struct Examination {
                 !onHub.contains($0) && !isStored($0) && !inTree.contains($0)
             }
             guard !lost.isEmpty, !isWaiting(item, version) else { continue }
+            guard !wereOnHub.isSuperset(of: lost) else {
+                former.append(version.number)
+                continue
+            }
             add(
                 .damage, shown,
                 "Version \(version.number) of \(shown) has lost \(lost.count) of "
                     + "\(manifest.chunkIDs.count) chunks and cannot be restored completely.")
         }
+        noteFormerHub(former, item, shown)
+    }
+
+    private func chunks(of manifests: [[UInt8]?]) -> Set<Digest> {
+        manifests.compactMap { $0.flatMap(Manifest.init(encoded:))?.chunkIDs }
+            .reduce(into: []) { $0.formUnion($1) }
+    }
+
+    /// Reports the versions that are not here, and that the present hub has not confirmed.
+    private mutating func noteFormerHub(_ numbers: [Int], _ item: Item, _ shown: String) {
+        guard let first = numbers.first else { return }
+        let what = numbers.count == 1 ? "Version \(first)" : "\(numbers.count) versions"
+        add(
+            .damage, shown,
+            "\(what) of \(shown) cannot be read now: the contents are not on this device, and no "
+                + "hub that this volume is signed in to has confirmed them. An earlier hub has had "
+                + "them: sign in to it again, or see fsctl wait --durable hub.")
     }
 
     private func isStored(_ id: Digest) -> Bool {

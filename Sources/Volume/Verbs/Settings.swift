@@ -48,10 +48,9 @@ package struct Settings: Sendable {
     /// recorded at the next start.
     package var closingSeconds = 0.5
     /// How many documents may be missing after a scan without question. If more than these and more
-    /// than half of all are missing, none of them counts as deleted.
+    /// than half of all are missing, none of them counts as deleted; nor if all are missing,
+    /// however few they were.
     package var missingMax = 20
-    /// If all documents of a volume with at least this many are missing, none counts as deleted.
-    package var missingOfAll = 3
     /// In bytes. A larger document is synced and cut on a thread of its own, so that others need
     /// not wait.
     package var largeBytes: Int64 = 64 << 20

@@ -61,8 +61,16 @@ package struct DeletedDocument: Sendable {
 extension Volume {
     /// Sets the present time of the hub's clock (nanoseconds since 1970), by which versions age.
     package func hear(hubTime time: Int64) {
-        let uptime = settings.clocks.uptime()
-        recorder.retention.time.hubTime.withLock { $0 = (Timestamp(nanoseconds: time), uptime) }
+        recorder.retention.time.hear(
+            hubTime: Timestamp(nanoseconds: time), uptime: settings.clocks.uptime())
+    }
+
+    /// The number of documents that are missing from the tree and not treated as deleted.
+    package var missingDocuments: Int { recorder.signal.look { recorder.report.missing } }
+
+    /// Treats these as deleted from now on, because a person says so.
+    package func acceptMissing() throws(VolumeError) {
+        try recorder.carryOut { (recorder) throws(VolumeError) in recorder.scanner.acceptMissing() }
     }
 
     package func status() throws(VolumeError) -> VolumeStatus {

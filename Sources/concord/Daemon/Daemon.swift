@@ -29,6 +29,7 @@ struct Daemon {
         // Most threads wait most of the time, and small blocks are cached for each thread.
         cl_limit_heaps(4)
         cl_raise_descriptor_limit()
+        cl_give_up_reserves()
         let (place, point) = try checked()
         try place.makeParents()
         guard chdir("/") == 0 else {

@@ -39,9 +39,8 @@ extension Service {
             try membership.setOffline(false)
             return .identity(identity)
         case .brake:
-            if request.release == true { try engine().releaseBrake() }
-            let brake = try engine().report.brake
-            return .brake(BrakeReport(deletions: brake?.count ?? 0, items: brake?.items ?? 0))
+            return .brake(
+                try BrakeReport(volume, membership.engine, isReleased: request.release == true))
         case .limit:
             let engine = try engine()
             var limits = engine.limits
@@ -198,5 +197,21 @@ extension Fingerprint {
                     + "concord hub invite shows it.")
         }
         self = fingerprint
+    }
+}
+
+extension BrakeReport {
+    /// What the volume and the sync engine, if it has one, hold back now; they are released first
+    /// if `isReleased`.
+    fileprivate init(_ volume: Volume, _ engine: SyncEngine?, isReleased: Bool)
+        throws(VolumeError)
+    {
+        let missing = volume.missingDocuments
+        if isReleased {
+            engine?.releaseBrake()
+            if missing > 0 { try volume.acceptMissing() }
+        }
+        let brake = engine?.report.brake
+        self.init(deletions: brake?.count ?? 0, items: brake?.items ?? 0, missing: missing)
     }
 }

@@ -118,24 +118,44 @@ struct LimitCommand: ParsableCommand {
 struct BrakeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "brake",
-        abstract: "Show a mass deletion that is held back from the hub, or release it.")
+        abstract: "Show a mass deletion that is held back, or release it.",
+        discussion: """
+            Many deletions at once are held back from the hub. Documents that were missing from \
+            the working tree when it was mounted do not count as deleted if most are missing.
+            """)
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Flag(help: "The deletion is intended: send it to the hub.")
+    @Flag(help: "The deletion is intended: carry it out.")
     var release = false
 
     func run() throws {
         let report = try volume.ask(.brake, as: BrakeReport.self) { $0.release = release }
-        output.show(report) {
-            report.deletions == 0
-                ? "Nothing is held back."
-                : """
+        output.show(report) { BrakeCommand.words(report, wasReleased: release) }
+    }
+
+    private static func words(_ report: BrakeReport, wasReleased: Bool) -> String {
+        var lines: [String] = []
+        if report.deletions > 0 {
+            lines.append(
+                """
                 \(Amount.count(report.deletions, "deletion")) of \
                 \(Amount.count(report.items, "item")) are held back: other devices still have \
                 these. If you meant it, say fsctl brake --release; if not, fsctl undelete.
-                """
+                """)
         }
+        if report.missing > 0 {
+            let documents = Amount.count(report.missing, "document")
+            lines.append(
+                wasReleased
+                    ? "\(documents) missing from the working tree: deleted now."
+                    : """
+                    \(documents) missing from the working tree, not treated as deleted. If you \
+                    deleted them, say fsctl brake --release; if not, put the tree back and mount \
+                    again.
+                    """)
+        }
+        return lines.isEmpty ? "Nothing is held back." : lines.joined(separator: "\n")
     }
 }
