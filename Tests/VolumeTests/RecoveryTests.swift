@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import Journal
 import Model
+import Support
 import SystemCalls
 import Testing
 
