@@ -83,4 +83,29 @@ import Testing
             try fleet.expectEqual()
         }
     }
+
+    @Test("the next save that is accepted is no conflict, and a deletion is told")
+    func later() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > f; echo 1 > g")
+            try fleet.expectEqual()
+            try fleet.hub.run("user", "quota", "ann", "100000")
+            try fleet.shell(0, Self.tooLarge + "; head -c 20000000 /dev/urandom > g")
+            try waitForRefusal(fleet)
+            // This process has read the version before, so its own save would be a conflict.
+            try fleet.shell(0, "echo 2 > f")
+            try wait(seconds: 60, for: "the save to arrive") {
+                fleet.text(1, "f") == "2\n" ? true : nil
+            }
+            try fleet.shell(0, "rm g")
+            try wait(seconds: 120, for: "the deletion") {
+                try fleet.names(1) == ["f"] ? true : nil
+            }
+            try fleet.expectEqual()
+            for index in 0..<2 { #expect(try fleet.conflicts(index, "f") == []) }
+            // What was refused is past, so nothing is a problem any more.
+            let problems = try fleet.report(fleet.devices[0]).hub?.problems ?? [:]
+            #expect(problems == [:])
+        }
+    }
 }
