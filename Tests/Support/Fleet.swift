@@ -123,7 +123,8 @@ package final class Fleet {
         }
     }
 
-    /// Settles, and throws unless all trees are equal: names, kinds, modes and contents. Background
+    /// Settles, and throws unless all trees are equal: names, kinds, modes, contents, and the
+    /// modification times of files. Background
     /// work, such as a merge, gets some time.
     package func expectEqual(_ only: [Int]? = nil, tries: Int = 1) throws {
         for _ in 1..<tries {
@@ -158,7 +159,8 @@ package final class Fleet {
             switch status.st_mode & S_IFMT {
             case S_IFREG:
                 let data = try Data(contentsOf: URL(filePath: whole))
-                about += " \(data.count) \(data.hashed)"
+                let time = status.st_mtim
+                about += " \(data.count) \(data.hashed) \(time.tv_sec).\(time.tv_nsec)"
             case S_IFLNK:
                 about += " " + (try FileManager.default.destinationOfSymbolicLink(atPath: whole))
             default: break
