@@ -159,8 +159,10 @@ package final class Fleet {
             switch status.st_mode & S_IFMT {
             case S_IFREG:
                 let data = try Data(contentsOf: URL(filePath: whole))
+                about += " \(data.count) \(data.hashed)"
+                // A new file that nobody has written to has no version, and no time is sent.
                 let time = status.st_mtim
-                about += " \(data.count) \(data.hashed) \(time.tv_sec).\(time.tv_nsec)"
+                if !data.isEmpty { about += " \(time.tv_sec).\(time.tv_nsec)" }
             case S_IFLNK:
                 about += " " + (try FileManager.default.destinationOfSymbolicLink(atPath: whole))
             default: break

@@ -116,11 +116,21 @@ import Testing
             try fleet.shell(0, "echo 2 > edited; echo 2 > new")
             try fleet.settle()
             // An operation without contents gets its number without the hub. A device that knows
-            // that its hub has ended would number nothing, so the hub is only stopped.
-            fleet.hub.send(SIGSTOP)
-            try fleet.shell(0, "mkdir d; mv moved d")
-            try wait(for: "what is to be sent to have a number") {
-                try fleet.report(fleet.devices[0]).hub?.sending ?? 0 > 0 ? true : nil
+            // that its hub has ended would number nothing, so the hub is only stopped. If it stops
+            // while it answers, the device numbers nothing before it has the answer.
+            for attempt in 1... {
+                fleet.hub.send(SIGSTOP)
+                try fleet.shell(0, attempt == 1 ? "mkdir d; mv moved d" : "mkdir d/\(attempt)")
+                do {
+                    try wait(seconds: 5, for: "what is to be sent to have a number") {
+                        try fleet.report(fleet.devices[0]).hub?.sending ?? 0 > 0 ? true : nil
+                    }
+                    break
+                } catch {
+                    guard attempt < 8 else { throw error }
+                    fleet.hub.send(SIGCONT)
+                    try fleet.settle()
+                }
             }
             try fleet.hub.kill9()
             try fleet.shell(0, "echo 3 > edited; echo 3 > later")

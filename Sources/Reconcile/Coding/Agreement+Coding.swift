@@ -4,7 +4,7 @@ import Model
 extension Agreement {
     package var encoded: [UInt8] {
         var writer = Writer(capacity: 160)
-        writer.append(byte: 1)
+        writer.append(byte: 2)
         writer.append(byte: image.kind.rawValue | (image.isAlive ? 0x80 : 0))
         writer.append(optional: image.target) { $0.append($1) }
         writer.append(image.parent)
@@ -28,6 +28,11 @@ extension Agreement {
         writer.append(number: sequence)
         writer.append(volumeEpoch)
         writer.append(number: generation)
+        writer.append(list: attributedAt.sorted { $0.key < $1.key }) {
+            $0.append($1.key)
+            $0.append(signed: $1.value.time)
+            $0.append($1.value.device)
+        }
         return writer.bytes
     }
 
@@ -35,7 +40,9 @@ extension Agreement {
     package init?(encoded bytes: [UInt8]) {
         var reader = Reader(bytes: bytes)
         do {
-            guard try reader.byte() == 1 else { return nil }
+            // The first form ends before the times of attributes.
+            let form = try reader.byte()
+            guard form == 1 || form == 2 else { return nil }
             let image = try reader.image()
             let placedBy = try reader.optional { r throws(Malformed) in
                 let device = try r.identifier()
@@ -49,6 +56,12 @@ extension Agreement {
                 image: image, placedBy: placedBy, placedAt: placedAt,
                 sequence: try reader.number(), volumeEpoch: try reader.identifier(),
                 generation: try reader.number())
+            let count = form == 2 ? try reader.count() : 0
+            for _ in 0..<count {
+                let name = try reader.text()
+                attributedAt[name] = Moment(
+                    time: try reader.signed(), device: try reader.identifier())
+            }
         } catch {
             return nil
         }

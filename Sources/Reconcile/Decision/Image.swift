@@ -89,6 +89,8 @@ package struct Agreement: Hashable, Sendable {
     /// The operation that placed the item where it is; nil when unknown.
     package var placedBy: OperationID?
     package var placedAt: Moment?
+    /// When the attributes were set, by name.
+    package var attributedAt: [String: Moment]
     /// The position in the hub's journal that the image was learnt from. The hub's journal is
     /// identified by `volumeEpoch`.
     package var sequence: UInt64
@@ -97,13 +99,15 @@ package struct Agreement: Hashable, Sendable {
     package var generation: UInt64
 
     package init(
-        image: Image, placedBy: OperationID? = nil, placedAt: Moment? = nil, sequence: UInt64,
-        volumeEpoch: Identifier, generation: UInt64
+        image: Image, placedBy: OperationID? = nil, placedAt: Moment? = nil,
+        attributedAt: [String: Moment] = [:], sequence: UInt64, volumeEpoch: Identifier,
+        generation: UInt64
     ) {
         self.image = image
         self.image.modified = nil
         self.placedBy = placedBy
         self.placedAt = placedAt
+        self.attributedAt = attributedAt
         self.sequence = sequence
         self.volumeEpoch = volumeEpoch
         self.generation = generation

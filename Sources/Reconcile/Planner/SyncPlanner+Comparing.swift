@@ -172,7 +172,15 @@ extension SyncPlanner {
             (base.image.parent, base.image.name) = (remote.parent, remote.name)
             base.placedBy = state.placedBy
         }
-        if !isSameHub { base.image.attributes = remote.attributes }
+        if !isSameHub && base.attributedAt.isEmpty {
+            base.image.attributes = remote.attributes
+        }
+        // The hub has lost what was set later than what it has now. Everything else that it has is
+        // as it was agreed on, or newer.
+        for (name, moment) in base.attributedAt
+        where state.attributes[name].map({ $0.moment < moment }) ?? true {
+            base.image.attributes[name] = remote.attributes[name]
+        }
         base.image.conflicts = base.image.conflicts.filter { remote.conflicts.contains($0) }
         // If the hub deleted the item after the agreement, the deletion counts. At another hub it
         // does not, because this device still has the item.
@@ -190,8 +198,8 @@ extension SyncPlanner {
     func agreement(_ state: ItemState, _ session: Session) -> Agreement {
         Agreement(
             image: Image(state), placedBy: state.placedBy, placedAt: state.placedAt,
-            sequence: state.sequence, volumeEpoch: session.volumeEpoch,
-            generation: session.generation)
+            attributedAt: state.attributes.mapValues(\.moment), sequence: state.sequence,
+            volumeEpoch: session.volumeEpoch, generation: session.generation)
     }
 }
 

@@ -96,6 +96,7 @@ extension Mirror {
         for name in Set(local.attributes.keys).union(remote.attributes.keys)
         where local.attributes[name] == remote.attributes[name] {
             base.image.attributes[name] = remote.attributes[name]
+            base.attributedAt[name] = state.attributes[name]?.moment
         }
         if local.conflicts == remote.conflicts { base.image.conflicts = remote.conflicts }
         self.base = base

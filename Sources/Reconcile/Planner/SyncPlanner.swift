@@ -177,6 +177,9 @@ package struct SyncPlanner: Sendable {
         mirror.base = Agreement(
             image: image, placedBy: placing?.id ?? mirror.base?.placedBy,
             placedAt: placing?.moment ?? mirror.base?.placedAt,
+            attributedAt: operations.reduce(into: mirror.base?.attributedAt ?? [:]) {
+                for name in $1.change.attributes { $0[name] = $1.moment }
+            },
             sequence: mirror.base?.sequence ?? seen, volumeEpoch: session.volumeEpoch,
             generation: session.generation)
     }
@@ -305,4 +308,13 @@ extension Change {
     }
 
     var places: Bool { placement != nil }
+
+    /// The names of the attributes that the change sets or removes.
+    var attributes: [String] {
+        switch self {
+        case .create(let creation): Array(creation.attributes.keys)
+        case .attribute(let name, _): [name]
+        default: []
+        }
+    }
 }
