@@ -91,6 +91,19 @@ import Testing
         }
     }
 
+    @Test("a removal that another program's claim keeps from being announced closes the document")
+    func notAnnounced() throws {
+        try withUnsaved { note, root, path in
+            let reader = try Beside("coordinate", "read", path, "--", "sh", "-c", "echo now; cat")
+            try reader.wait(for: "now")
+            let attribute = FilePath(path).attribute("user.concord.id") ?? []
+            try stranger("rm \(path)")
+            try note.wait(for: "the end") { $0.documentState == .closed }
+            let id = String(decoding: attribute, as: UTF8.self)
+            #expect(try contents(ofDocument: id, in: root).contains("unsaved"))
+        }
+    }
+
     @Test("a removal that is announced for a file and for its directory closes the document")
     func announcedTwice() throws {
         try withUnsaved { note, _, path in

@@ -139,7 +139,9 @@ extension Document {
         // Messages that arrive from now on need another look.
         isFollowing = false
         guard !state.contains(.closed) else { return }
-        if place.withLock(\.isBeingDeleted), try await endDeletion() { return }
+        var isDeleted = place.withLock(\.isBeingDeleted)
+        if !isDeleted { isDeleted = try await isMissing() }
+        if isDeleted, try await endDeletion() { return }
         await lookForConflicts()
         let differs = try await performAsynchronousFileAccess { [self] in
             let (url, known) = place.withLock { ($0.url, $0.stamp) }
@@ -159,6 +161,15 @@ extension Document {
         // as a version.
         guard let reading, !hasUnsavedChanges else { return }
         try take(reading)
+    }
+
+    /// Whether the file was removed without an announcement. A program's system call waits for the
+    /// announcement only for a moment, while other claims may keep it back.
+    private func isMissing() async throws -> Bool {
+        try await performAsynchronousFileAccess { [self] in
+            let path = FilePath(place.withLock(\.url))
+            return try path.isUnlinked && path.place() != nil
+        }
     }
 
     private func lookForConflicts() async {
