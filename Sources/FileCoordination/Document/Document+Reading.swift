@@ -1,6 +1,7 @@
 import Control
 import Foundation
 import Model
+import SystemCalls
 
 /// What a coordinated read has found.
 struct DocumentReading: Sendable {
@@ -164,11 +165,27 @@ extension Document {
     }
 
     /// Whether the file was removed without an announcement. A program's system call waits for the
-    /// announcement only for a moment, while other claims may keep it back.
+    /// announcement only for a moment, while other claims may keep it back. The message that the
+    /// file was moved may be on its way, so a missing file is looked for twice.
     private func isMissing() async throws -> Bool {
-        try await performAsynchronousFileAccess { [self] in
-            let path = FilePath(place.withLock(\.url))
-            return try path.isUnlinked && path.place() != nil
+        let url = place.withLock(\.url)
+        guard try await isMissing(at: url) else { return false }
+        try await Task.sleep(for: .milliseconds(500))
+        guard place.withLock(\.url) == url else { return false }
+        return try await isMissing(at: url)
+    }
+
+    /// Right after another file has taken the name, the kernel may still show the old one without
+    /// a name. That file is not missing.
+    private func isMissing(at url: URL) async throws -> Bool {
+        try await performAsynchronousFileAccess {
+            let path = FilePath(url)
+            do throws(Errno) {
+                _ = try path.status()
+                return false
+            } catch {
+                return try error == .notFound && path.place() != nil
+            }
         }
     }
 
