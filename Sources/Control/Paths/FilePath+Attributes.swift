@@ -24,6 +24,15 @@ extension FilePath {
         return result < 0 || status[4] == 0
     }
 
+    /// Whether nothing has the name. Right after another file has taken a name, the kernel may
+    /// still show the old one, which has no name by then (`isUnlinked`).
+    package var isMissing: Bool {
+        do throws(Errno) {
+            _ = try status()
+            return false
+        } catch { return error == .notFound }
+    }
+
     /// Sets an extended attribute, following symbolic links. Errors of the file system are ignored.
     package func setAttribute(_ name: String, _ value: [UInt8]) {
         let file = withCString { open($0, O_RDONLY | O_CLOEXEC) }

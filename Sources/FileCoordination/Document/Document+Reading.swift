@@ -1,7 +1,6 @@
 import Control
 import Foundation
 import Model
-import SystemCalls
 
 /// What a coordinated read has found.
 struct DocumentReading: Sendable {
@@ -175,17 +174,10 @@ extension Document {
         return try await isMissing(at: url)
     }
 
-    /// Right after another file has taken the name, the kernel may still show the old one without
-    /// a name. That file is not missing.
     private func isMissing(at url: URL) async throws -> Bool {
         try await performAsynchronousFileAccess {
             let path = FilePath(url)
-            do throws(Errno) {
-                _ = try path.status()
-                return false
-            } catch {
-                return try error == .notFound && path.place() != nil
-            }
+            return try path.isMissing && path.place() != nil
         }
     }
 

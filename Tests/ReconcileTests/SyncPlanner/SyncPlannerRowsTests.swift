@@ -5,9 +5,9 @@ import Testing
 
 /// Cases that random schedules find once in many thousands, as stories of two devices.
 @Suite struct SyncPlannerRowsTests {
-    private var planner = SyncPlanner()
-    private var hub = HubInMemory()
-    private var journals: [DeviceJournal] = []
+    var planner = SyncPlanner()
+    var hub = HubInMemory()
+    var journals: [DeviceJournal] = []
 
     init() {
         journals = (0..<2).map { DeviceJournal(device: $0, volumeEpoch: hub.volumeEpoch) }
@@ -27,7 +27,7 @@ import Testing
         make(who, item, Image(kind: .directory, parent: parent, name: name))
     }
 
-    private mutating func makeFile(
+    mutating func makeFile(
         _ who: Int, _ item: Int, _ name: String, in parent: Identifier = .root, content: Int
     ) {
         make(who, item, Image(kind: .file, parent: parent, name: name))
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    private mutating func tell(_ who: Int, _ items: Int...) {
+    mutating func tell(_ who: Int, _ items: Int...) {
         for item in items {
             let draft = planner.draft(.item(item), in: &journals[who])
             _ = planner.enqueue(draft, in: &journals[who])
@@ -76,7 +76,7 @@ import Testing
         _ = hub.commit(request, at: .max) { _, _, _ in }
     }
 
-    private mutating func pull(_ who: Int) {
+    mutating func pull(_ who: Int) {
         let page = hub.page(for: journals[who].state, limit: 100, withoutTrashUpTo: 0)
         #expect(planner.take(page, answered: .max, in: &journals[who]) != nil)
     }
@@ -92,7 +92,7 @@ import Testing
     private mutating func bring(_ who: Int, _ item: Int) { #expect(bring(who, .item(item))) }
 
     /// Runs until no device has anything left to do.
-    private mutating func settle() {
+    mutating func settle() {
         for _ in 0..<10 {
             for who in journals.indices {
                 pull(who)
@@ -482,43 +482,5 @@ import Testing
         #expect(place(1) == "b")
         #expect(hub.table.item(.item(1))?.current?.id == .revision(4))
         #expect(hub.table.item(.item(1))?.conflicts == [])
-    }
-
-    // MARK: A hub that came back from a backup
-
-    /// Device 0 made a file private, and the hub has come back from a backup that was made before.
-    /// Device 1 has not heard of it.
-    @Test(arguments: [[0, 1], [1, 0]]) mutating func attributesThatTheHubHasLostAreSentAgain(
-        _ order: [Int]
-    ) throws {
-        makeFile(0, 1, "a", content: 1)
-        setMode(0, 1, [1, 0xA4], at: 1)
-        tell(0, 1)
-        settle()
-        let backup = hub
-        setMode(0, 1, [1, 0x80], at: 10)
-        tell(0, 1)
-        pull(0)
-        hub = backup
-        hub.volumeEpoch = Identifier(high: 9, low: 77)
-        journals[1].clock = 20
-        for who in order {
-            let epoch = hub.newEpoch(of: journals[who].state.device)
-            planner.restart(epoch: epoch, volumeEpoch: hub.volumeEpoch, in: &journals[who])
-            pull(who)
-            journals[who].state.isFresh = false
-            tell(who, 1)
-        }
-        settle()
-        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
-        for journal in journals {
-            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
-        }
-    }
-
-    private mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {
-        journals[who].images[.item(item)]!.attributes["mode"] = mode
-        journals[who].times[.item(item)] = ChangeTimes(placed: time, attributes: time)
-        journals[who].unsent.insert(.item(item))
     }
 }

@@ -1,0 +1,43 @@
+import Model
+import Testing
+
+@testable import Reconcile
+
+// A hub that came back from a backup.
+extension SyncPlannerRowsTests {
+    /// Device 0 made a file private, and the hub has come back from a backup that was made before.
+    /// Device 1 has not heard of it.
+    @Test(arguments: [[0, 1], [1, 0]]) mutating func attributesThatTheHubHasLostAreSentAgain(
+        _ order: [Int]
+    ) throws {
+        makeFile(0, 1, "a", content: 1)
+        setMode(0, 1, [1, 0xA4], at: 1)
+        tell(0, 1)
+        settle()
+        let backup = hub
+        setMode(0, 1, [1, 0x80], at: 10)
+        tell(0, 1)
+        pull(0)
+        hub = backup
+        hub.volumeEpoch = Identifier(high: 9, low: 77)
+        journals[1].clock = 20
+        for who in order {
+            let epoch = hub.newEpoch(of: journals[who].state.device)
+            planner.restart(epoch: epoch, volumeEpoch: hub.volumeEpoch, in: &journals[who])
+            pull(who)
+            journals[who].state.isFresh = false
+            tell(who, 1)
+        }
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        for journal in journals {
+            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
+        }
+    }
+
+    private mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {
+        journals[who].images[.item(item)]!.attributes["mode"] = mode
+        journals[who].times[.item(item)] = ChangeTimes(placed: time, attributes: time)
+        journals[who].unsent.insert(.item(item))
+    }
+}
