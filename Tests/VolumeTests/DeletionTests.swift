@@ -140,6 +140,8 @@ import Testing
     func anEmptyFileThatTheHubKnows(_ knowledge: Knowledge) throws {
         let tree = try ProgramTree()
         for name in ["a", "b", "c"] { try tree.save(name, "", by: program) }
+        // A tree with nothing left in it would be no deletion.
+        try tree.save("rest", "text", by: program)
         #expect(tree.quiet())
         let items = try ["a", "b", "c"].map { try #require(try tree.item($0)) }
         try tree.volume.journal.write { t in
