@@ -131,7 +131,10 @@ struct Planted {
         }
         guard result.actions != nil else { return result }
         let again = try chaos(
-            ["replay", "\(home)/shrunk.actions", "--times", "3", "--devices", "2"], planted: "",
+            [
+                "replay", "\(home)/shrunk.actions", "--times", "3", "--devices", "2", "--out",
+                "\(home)/without",
+            ], planted: "",
             minutes: 15)
         result.isWellWithout = again.status == 0
         return result
