@@ -7,35 +7,21 @@ import Glibc
 package final class StepKiller {
     /// The environment of the program.
     package let environment: [String: String]
-    private let home: TemporaryDirectory
-    private let memory: UnsafeMutableRawPointer
+    private let library: PreloadedLibrary
     private static let size = 64
+    private var memory: UnsafeMutableRawPointer { library.memory }
 
     /// - Parameters:
     ///   - program: The name of the program that is killed.
     ///   - hasFault: Whether the library plants a fault, to show that it would be found.
     package init(program: String = "concord", hasFault: Bool = false) throws {
-        home = try TemporaryDirectory("kill-at-step")
-        let source = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "KillAtStep/kill-at-step.c").path
-        let library = "\(home.path)/kill-at-step.so"
-        try Command("gcc", "-shared", "-fPIC", "-O1", "-o", library, source).succeed()
-        let file = "\(home.path)/control"
-        try Data(count: Self.size).write(to: URL(filePath: file))
-        let descriptor = try OpenFile(file, O_RDWR)
-        guard
-            let memory = mmap(
-                nil, Self.size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.descriptor, 0),
-            memory != MAP_FAILED
-        else { throw SupportError("\(file) cannot be mapped") }
-        self.memory = memory
+        library = try PreloadedLibrary("KillAtStep/kill-at-step.c", sharing: Self.size)
         environment = [
-            "LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file, "CONCORD_KILL_PROGRAM": program,
-            "CONCORD_KILL_PLANT": hasFault ? "\(home.path)/planted" : nil,
+            "LD_PRELOAD": library.path, "CONCORD_KILL_CONTROL": library.file,
+            "CONCORD_KILL_PROGRAM": program,
+            "CONCORD_KILL_PLANT": hasFault ? library.beside("planted") : nil,
         ].compactMapValues { $0 }
     }
-
-    deinit { munmap(memory, Self.size) }
 
     private subscript(index: Int) -> Int {
         get { Int(memory.load(fromByteOffset: 4 * index, as: Int32.self)) }

@@ -25,8 +25,8 @@ package protocol ItemTable {
     /// Adds a revision to the history. The same id must not be added twice.
     mutating func record(_ revision: Revision, of item: Identifier) throws(Failure)
 
-    /// Whether the table takes on to take out of the trash later, by `revive`, what is in a
-    /// directory and was deleted in this batch, because there is too much for one transaction.
+    /// Whether the table itself will take out of the trash, later and by `revive`, what is in a
+    /// directory and was deleted in this batch, because that is too much for one transaction.
     mutating func revivesLater(_ directory: Identifier, _ batch: OperationID) throws(Failure)
         -> Bool
 }
