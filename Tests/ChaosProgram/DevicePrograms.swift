@@ -27,8 +27,11 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
+            // A user's program leaves its draft when the disk is full, as when its device was killed.
             let isExcused = faults != site.faultCount || isFull || site.isFull
-            if event.outcome == "refused" && isExcused { event.detail = "excused" }
+            if ["refused", "ENOSPC"].contains(event.outcome) && isExcused {
+                event.detail = "excused"
+            }
         } catch {
             event.outcome = ProgramCalls.name(error)
             let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)

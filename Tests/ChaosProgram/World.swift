@@ -203,7 +203,8 @@ final class World: @unchecked Sendable {
         func count(_ key: String, of object: VolumeLine.Object) -> Int { object[key] as? Int ?? 0 }
         let waiting =
             ["unsent", "sending", "due"].map { ($0, count($0, of: hub)) }
-            + ["pendingEvents", "waitingToBeCut"].map { ($0, count($0, of: report)) }
+            + ["pendingEvents", "waitingToBeCut", "unexaminedConflicts"]
+            .map { ($0, count($0, of: report)) }
         let (head, cursor) = (count("head", of: hub), count("cursor", of: hub))
         cursors.insert(cursor)
         if count("held", of: hub) > 0 {

@@ -42,6 +42,8 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     package var notices: [String]?
     /// The number of documents with conflict versions.
     package var conflicts: Int?
+    /// The number of those that may still be merged without a person.
+    package var unexaminedConflicts: Int?
     /// Left out if the volume belongs to no hub.
     package var hub: HubReport?
 

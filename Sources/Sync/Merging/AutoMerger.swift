@@ -20,6 +20,9 @@ package final class AutoMerger: @unchecked Sendable {
     private let log: Logger
     private let poller = BackgroundPoller("mediator")
 
+    /// The conflicts that were examined and that are left to people, by the documents' keys.
+    private let examined = Mutex<[Int64: OpenConflict]>([:])
+
     // Only the poller's thread uses these.
 
     /// The documents that were examined, by their keys in the journal.
@@ -57,8 +60,21 @@ package final class AutoMerger: @unchecked Sendable {
     /// Wakes the thread, because conflict versions may have appeared or disappeared.
     package func poke() { poller.poke() }
 
+    /// The number of documents in conflict that may still be merged without a person.
+    package func unexaminedCount() throws(VolumeError) -> Int {
+        guard !volume.readOnly.isSet else { return 0 }
+        let conflicts = try volume.openConflicts()
+        return examined.withLock { examined in
+            conflicts.count { examined[$0.key] != $0 }
+        }
+    }
+
     /// Examines all conflicts. Returns the time of the next examination.
     private func look() -> Int64 {
+        defer {
+            let answered = known.filter(\.value.isAnswered).mapValues(\.question.conflict)
+            examined.withLock { $0 = answered }
+        }
         let now = cl_clock_monotonic_ns()
         var next = now + 3_600_000_000_000
         // A reader's merge would stay on this device.

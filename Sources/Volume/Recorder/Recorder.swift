@@ -155,6 +155,7 @@ final class Recorder: @unchecked Sendable {
     /// Starts the thread. `logged` are events that the last daemon may not have processed.
     func start(_ logged: [NotedEvent]) {
         signal.change { isStarted = true }
+        reports.change { $0.isScanning = true }
         startThread(named: "recorder") { self.run(logged) }
     }
 
@@ -347,7 +348,9 @@ final class Recorder: @unchecked Sendable {
     }
 
     private func publish() {
+        let taken = events.taken
         reports.change {
+            $0.eventsTaken = taken
             $0.pending =
                 state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1) + backlog.count
             $0.isScanning = state.scan != nil

@@ -90,4 +90,7 @@ final class EventQueue: Sendable {
     var lastSequence: UInt64 { state.withLock { $0.sequence } }
 
     var total: UInt64 { state.withLock { $0.count } }
+
+    /// The number of events that `takeAll` has returned since the volume was opened.
+    var taken: UInt64 { state.withLock { $0.count - UInt64($0.events.count) } }
 }

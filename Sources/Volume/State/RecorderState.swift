@@ -121,6 +121,9 @@ struct RecorderReport: Sendable {
     /// problems, but the store is consistent.
     var losses: [String: String] = [:]
     var pending = 0
+    /// The number of events that the recorder had taken from the queue. The documents that they
+    /// changed are in `pending` until they are recorded.
+    var eventsTaken: UInt64 = 0
     var isScanning = false
     var scannedItems = 0
     /// The number of documents that are missing from the tree and not treated as deleted.

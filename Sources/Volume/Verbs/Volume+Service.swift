@@ -86,7 +86,7 @@ extension Volume {
             name: identity.name, store: identity.store, tree: identity.store + "/tree",
             scanning: report.isScanning, scanned: report.scannedItems, items: counts.items,
             documents: counts.documents, versions: counts.versions,
-            pendingEvents: events.waiting.count, waitingToBeCut: report.pending,
+            pendingEvents: Int(events.total - report.eventsTaken), waitingToBeCut: report.pending,
             storeBytes: historyBytes + journalBytes + store.reserve.size,
             journalBytes: journalBytes, reserveBytes: store.reserve.size,
             freeableBytes: freeableBytes,

@@ -239,6 +239,7 @@ struct Service: ControlService {
         report.take(status)
         report.hub = hub
         report.conflicts = try volume.conflictCount()
+        report.unexaminedConflicts = try autoMerger.unexaminedCount()
         if !peer.isOwner { report.leaveOut { !volume.mayKnow(peer, of: $0) } }
         return report
     }

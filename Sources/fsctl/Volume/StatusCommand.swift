@@ -52,6 +52,9 @@ struct StatusCommand: ParsableCommand {
         }
         if let count = report.conflicts, let line = Conflicts.line(count, in: "on this volume") {
             lines.append(("Conflicts", line))
+            if let open = report.unexaminedConflicts, open > 0 {
+                lines.append(("", "\(open) of them may be merged in the next seconds"))
+            }
         }
         if let hub = report.hub { lines += StatusCommand.lines(hub) }
         lines += (report.notices ?? []).map { ("Notice", $0) }
