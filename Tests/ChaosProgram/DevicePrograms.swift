@@ -27,7 +27,7 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
-            // A user's program leaves its draft when the disk is full, as when its device was killed.
+            // A user's program leaves its draft when the disk is full or its device was killed.
             let isExcused = faults != site.faultCount || isFull || site.isFull
             if ["refused", "ENOSPC"].contains(event.outcome) && isExcused {
                 event.detail = "excused"

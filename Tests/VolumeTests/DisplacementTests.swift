@@ -48,6 +48,62 @@ import Testing
             try tree.versions("a") == ["old", "mine", "new"].map { Array($0.utf8) })
     }
 
+    /// Without passthrough the daemon has the file open for writing until then.
+    @Test("what replaced a file is recorded after the file's release, if that is on its way")
+    func aReleaseThatIsHeardAfterTheNextSave() throws {
+        var settings = ProgramTree.fast
+        settings.releaseSeconds = 600
+        let tree = try ProgramTree(settings: settings)
+        try tree.save("a", "first", by: program)
+        try tree.unlink("a", by: program)
+        let writer = try tree.open("a", O_CREAT | O_EXCL | O_RDWR, by: program)
+        try tree.write(writer, Array("second".utf8))
+        let closed = tree.nextUnique()
+        try tree.unlink("a", by: program)
+        try tree.save("a", "third", by: program)
+        _ = tree.volume.recorder.catchUp(with: .path(names("a")), timeoutSeconds: 20)
+        tree.close(writer, unique: closed)
+        #expect(tree.quiet())
+        let texts = try tree.texts("a")
+        #expect(texts == ["first", "second", "third"])
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(!history.versions.contains { $0.kind == .conflict })
+        try tree.checkInvariants()
+    }
+
+    @Test("a save whose file is removed before its release is served is kept")
+    func aSaveThatIsRemovedBeforeItsRelease() throws {
+        let tree = try ProgramTree()
+        let writer = try tree.open("a", O_CREAT | O_EXCL | O_RDWR, by: program)
+        try tree.write(writer, Array("saved".utf8))
+        let closed = tree.nextUnique()
+        try tree.unlink("a", by: program)
+        _ = tree.volume.recorder.catchUp(with: .path(names("a")), timeoutSeconds: 20)
+        tree.close(writer, unique: closed)
+        #expect(tree.quiet())
+        let deleted = try tree.volume.deletedDocuments(in: [])
+        #expect(deleted.map(\.name) == [Name("a")])
+        let id = try #require(deleted.first).id
+        let history = try #require(try tree.volume.history(of: id))
+        #expect(try history.versions.map { try tree.bytes(of: $0) } == [Array("saved".utf8)])
+        try tree.checkInvariants()
+    }
+
+    @Test("a file that its creator removes while it is open is no document")
+    func aTemporaryFileWithoutAName() throws {
+        let tree = try ProgramTree()
+        let writer = try tree.open("a", O_CREAT | O_EXCL | O_RDWR, by: program)
+        try tree.write(writer, Array("some".utf8))
+        try tree.unlink("a", by: program)
+        try tree.write(writer, Array("more".utf8))
+        tree.close(writer)
+        #expect(tree.quiet())
+        #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
+        let stash = try FileManager.default.contentsOfDirectory(atPath: tree.store + "/stash")
+        #expect(stash.isEmpty)
+        try tree.checkInvariants()
+    }
+
     @Test(arguments: Pace.allCases, [20, 2_000_000])
     func aWriterOfWhatWasReplacedMakesAConflict(pace: Pace, size: Int) throws {
         let tree = try ProgramTree()

@@ -31,6 +31,8 @@ final class ProgramTree: @unchecked Sendable {
         var handles = 0
         /// The number of the last request that has replaced or removed it.
         var displaced: UInt64 = 0
+        /// It was removed before its creator had closed it.
+        var isTemporary = false
         /// The name under which it was created or moved last.
         var name = Name("")
     }
@@ -68,6 +70,7 @@ final class ProgramTree: @unchecked Sendable {
         settings.packageQuietSeconds = 0.05
         settings.postponeSeconds = 0.02
         settings.busySeconds = 0.3
+        settings.releaseSeconds = 0.3
         settings.retrySeconds = 0.2
         settings.freeShare = 0
         // Long, so that everything is recorded at the end even if the machine is busy.
@@ -226,7 +229,7 @@ final class ProgramTree: @unchecked Sendable {
         node.handles = 1
         node.name = Name(cString: place.name)
         let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
-        volume.created(place, status: status, by: program.actor)
+        volume.created(place, status: status, isWriting: true, by: program.actor)
         _ = try volume.openForWriting(
             &node.writing, file: path, status: status, truncates: false, isNew: true,
             traits: node.traits, others: 0, unique: unique ?? nextUnique(), patience: .none,
@@ -379,6 +382,7 @@ final class ProgramTree: @unchecked Sendable {
                 guard let status = status(place) else { throw Errno.notFound }
                 let node = nodes[UInt64(status.st_ino)]
                 node?.displaced = nextUnique()
+                if node?.traits.contains(.unsaved) == true { node?.isTemporary = true }
                 _ = try volume.unlink(
                     place, status: status, traits: node?.traits ?? [], by: program.actor)
             }

@@ -191,7 +191,8 @@ struct RandomProgram {
         var status = stat()
         fstat(handle.descriptor, &status)
         let isTemporary =
-            status.st_nlink == 0 || handle.node.traits.contains(.local) || isShownLocally(status)
+            status.st_nlink == 0 || handle.node.isTemporary || handle.node.traits.contains(.local)
+            || isShownLocally(status)
             || tree.volume.ignoreFile.current.matches(handle.node.name)
         log.append(
             "\(program.process) release \(label(bytes)), last \(isLast), lost \(isTemporary)")

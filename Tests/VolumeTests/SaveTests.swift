@@ -82,6 +82,28 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// With passthrough the kernel opens the file below only after the request was answered. Until
+    /// then nobody has it open, so no lease shows that a program is about to fill it.
+    @Test func aFileThatIsBeingCreatedIsNoVersion() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "first", by: program)
+        #expect(try tree.texts("a") == ["first"])
+        try tree.unlink("a", by: program)
+        let handle = try tree.open("a", O_CREAT | O_EXCL | O_RDWR, by: program)
+        let below = try check(cl_reopen(handle.path, O_RDONLY))
+        dup2(below, handle.descriptor)
+        close(below)
+        _ = tree.volume.recorder.catchUp(with: .path(names("a")), timeoutSeconds: 20)
+        #expect(try tree.volume.status(at: names("a")).state == .writing)
+        let opened = try check(cl_reopen(handle.path, O_RDWR))
+        dup2(opened, handle.descriptor)
+        close(opened)
+        try tree.write(handle, Array("second".utf8))
+        tree.close(handle)
+        #expect(try tree.texts("a") == ["first", "second"])
+        try tree.checkInvariants()
+    }
+
     @Test(arguments: Pace.allCases) func unlinkAndCreateByAnotherIsAnotherDocument(pace: Pace)
         throws
     {

@@ -10,12 +10,9 @@ import Volume
 extension Driver {
     func unlinkWithClaim(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         let (names, copy) = (names(in: parent, name), terminated(name))
-        // Waits before the claim is requested, so that the claim ends with the unlink.
-        awaitRelease(request, in: parent, name) { [self] request in
-            withClaim(request, [NameAccess(.write(.deleting), names)]) { [self] in
-                copy.asCString { unlink(request, in: parent, $0, mayWait: false) }
-                return gone(names)
-            }
+        withClaim(request, [NameAccess(.write(.deleting), names)]) { [self] in
+            copy.asCString { unlink(request, in: parent, $0) }
+            return gone(names)
         }
     }
 

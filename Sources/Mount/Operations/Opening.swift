@@ -41,6 +41,8 @@ final class Opening: @unchecked Sendable {
     private var before: ChangeStamp?
     /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
     private var contents: PlaceholderFile?
+    /// Whether the volume knows of the writer.
+    private var isCounted = false
     /// Called when the open has failed.
     var whenAbandoned: (@Sendable () -> Void)?
 
@@ -68,6 +70,7 @@ final class Opening: @unchecked Sendable {
         if real >= 0 { _ = cl_close(real) }
         real = -1
         if let contents { driver.volume.endUse(contents) }
+        if isNew, writes, !isCounted, let known { driver.volume.isNotOpened(known) }
         driver.leave(state, lease: lease, claim: claim)
         driver.nodes.endUse(of: node, state)
         whenAbandoned?()
@@ -187,6 +190,7 @@ final class Opening: @unchecked Sendable {
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 patience: patience, isLastTry: self.hasWaitedForCloses, by: actor)
+            self.isCounted = true
             do throws(Errno) {
                 switch access {
                 case .slow(let needed): return .needs(needed)

@@ -79,7 +79,8 @@ extension Driver {
                 let base = noteMade(status, name, in: parent, by: caller)
                 volume.created(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
-                    status: status, seen: base, by: actor(caller))
+                    status: status, seen: base, isWriting: flags & O_ACCMODE != O_RDONLY,
+                    by: actor(caller))
             }
             let forget: @Sendable () -> Void = { [nodes] in nodes.forget(entered.node.id) }
             let opening: Opening

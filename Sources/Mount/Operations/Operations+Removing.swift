@@ -8,10 +8,7 @@ import Volume
 // Removing and moving names. The namespace is locked for writing during the system call and the
 // update of the nodes.
 extension Driver {
-    /// `mayWait`: waits for the release of a file that seems to be still written (`awaitRelease`).
-    func unlink(
-        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, mayWait: Bool = true
-    ) {
+    func unlink(_ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>) {
         parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(id)
             try refuseReserved(name)
@@ -19,53 +16,20 @@ extension Driver {
             let caller = request.caller
             let actor = actor(caller)
             let isApplier = applierGuard.isApplier(caller.process)
-            let isDone = try namespace.writing { () throws(Errno) -> Bool in
+            try namespace.writing { () throws(Errno) in
                 let file = try namedFile(name, in: directory)
                 defer { letGo(of: file) }
-                let traits = traits(file.node)
-                if traits == .unsaved, mayWait { return false }
                 if isApplier { try admitRemoval(parent, name, file) }
                 noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
                 nodes.displacing(file.node, unique: caller.unique)
                 let isStashed = try volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
-                    status: file.status, traits: traits, by: actor)
+                    status: file.status, traits: traits(file.node), by: actor)
                 vanished(file, name, in: parent, isStashed: isStashed)
                 if isApplier { applierGuard.carriedOut() }
-                return true
             }
-            if isDone { return request.done() }
-            let copy = terminated(name)
-            awaitRelease(request, in: id, name) { request in
-                copy.asCString { self.unlink(request, in: id, $0, mayWait: false) }
-            }
-        }
-    }
-
-    /// Seconds between two checks whether a file was released.
-    private static let releaseSeconds = 0.000_2
-
-    /// Calls `go` when the file with this name is not being written any more, or after `patience`
-    /// checks. A program may unlink a file that it has just closed, and the release may be served a
-    /// moment after close(2) has returned.
-    func awaitRelease(
-        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25,
-        _ go: @escaping @Sendable (Request) -> Void
-    ) {
-        let isWritten = {
-            guard let parent = try? node(id), let directory = try? directory(parent),
-                let file = try? present(name, in: directory)
-            else { return false }
-            return traits(file.node) == .unsaved
-        }()
-        guard isWritten, patience > 0 else { return go(request) }
-        let (copy, caller) = (terminated(name), request.caller)
-        soon(after: Driver.releaseSeconds) {
-            cl_thread_serve(caller.unique, caller.group)
-            copy.asCString {
-                self.awaitRelease(request, in: id, $0, patience: patience - 1, go)
-            }
+            request.done()
         }
     }
 

@@ -241,16 +241,17 @@ final class DocumentIndex {
     /// Adds a content that was moved aside to the documents it belongs to: the one that had the
     /// name (unless the file was only a backup), those with a prior content in that inode, and the
     /// package it was in.
-    func transferContent(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil)
-        throws
-    {
+    func transferContent(
+        _ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil,
+        isUnsaved: Bool = false
+    ) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         writer.state.pending.leave(entry)
         let isContent = writer.transferContent(entry)
         if entry.kind == .displaced { writer.state.untrackedFiles[inode] = nil }
         for item in items
         where !isContent || item.latest > 0 || writer.state.pending[item.key]?.save != nil {
-            writer.attach(entry, to: item.key)
+            writer.attach(entry, to: item.key, isUnsaved: isUnsaved)
         }
         // After a crash it is unknown whether its replacement in the package is complete.
         if let package { writer.attach(entry, to: package, isRecovered: isReplaying) }

@@ -148,12 +148,20 @@ final class EventProcessor {
         if noted.event.changesNames { writer.describesNames = true }
         index.isBeforeFirstLook = index.firstLookEnd.map { noted.sequence <= $0 } ?? true
         switch noted.event {
-        case .created(let spot, let snapshot, let actor):
+        case .created(let spot, let snapshot, let isWriting, let actor):
             try made(spot, snapshot, isLink: false, by: actor, t)
+            // After a crash the creator has no handle any more.
+            guard isWriting, !index.isReplaying else { break }
+            for item in try t.items(inode: snapshot.inode) where item.kind == .file {
+                writer.touch(item.key) { $0.isWriting = true }
+            }
         case .linked(let spot, let snapshot, let actor):
             try made(spot, snapshot, isLink: true, by: actor, t)
-        case .removed(let spot, let snapshot, let stash, let actor):
-            try removed(spot, snapshot, stash: stash, by: actor, t)
+        case .removed(let spot, let snapshot, let stash, let isUnsaved, let actor):
+            // After a crash its release does not come any more, so it counts as saved.
+            try removed(
+                spot, snapshot, stash: stash, isUnsaved: isUnsaved && !index.isReplaying,
+                by: actor, t)
         case .renamed(
             let from, let to, let snapshot, let replaced, let stash, let unseen, let actor):
             try renames.renamed(
@@ -223,8 +231,8 @@ final class EventProcessor {
     }
 
     private func removed(
-        _ spot: DirectoryEntry, _ snapshot: FileSnapshot, stash: String?, by actor: Actor,
-        _ t: Transaction
+        _ spot: DirectoryEntry, _ snapshot: FileSnapshot, stash: String?, isUnsaved: Bool,
+        by actor: Actor, _ t: Transaction
     ) throws {
         let place = try roles.location(of: spot.directory, t)
         if snapshot.isDirectory { writer.state.locations[snapshot.inode] = nil }
@@ -233,7 +241,8 @@ final class EventProcessor {
         case .unknown: try index.transferUnknownContent(stash, inode: snapshot.inode)
         case .package(let key, _):
             writer.state.packaged[snapshot.inode] = nil
-            try index.transferContent(stash, inode: snapshot.inode, to: [], package: key)
+            try index.transferContent(
+                stash, inode: snapshot.inode, to: [], package: isUnsaved ? nil : key)
             index.touchPackage(key, by: actor)
         case .directory(let parent):
             guard let item = try t.item(parent: parent, name: spot.name) else {
@@ -245,7 +254,8 @@ final class EventProcessor {
                     item: item.key, actor: actor, time: writer.eventTime, snapshot: snapshot)
             }
             if let stash {
-                try index.transferContent(stash, inode: snapshot.inode, to: [item])
+                try index.transferContent(
+                    stash, inode: snapshot.inode, to: [item], isUnsaved: isUnsaved)
             } else if item.latest > 0 || writer.state.pending[item.key]?.save != nil {
                 // Its bytes are still in the tree, under another hard link.
                 index.need(item, snapshot)

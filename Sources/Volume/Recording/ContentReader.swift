@@ -14,7 +14,7 @@ final class ContentReader {
     let powerLoss: PowerLoss?
     let closing: ClosingTime
     let cuts: PackageCuts
-    private let settings: Settings
+    let settings: Settings
     private let large: LargeFileCutter
     let lost: LostContents
     /// Called with the key of a document that can be recorded now.

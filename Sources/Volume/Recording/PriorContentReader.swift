@@ -49,11 +49,22 @@ extension ContentReader {
                 found.append(cut)
             case .empty: bases[prior.inode] = LaterContent(source: .nothing)
             case .nothing: break
-            case .busy: recording.rest.insert(prior, at: 0)
+            case .busy:
+                if isJustDisplaced(prior) { return nil }
+                recording.rest.insert(prior, at: 0)
             case .notYet: return nil
             }
         }
         return found.reversed()
+    }
+
+    /// Whether the file was replaced or removed a moment ago. A program that still has it open for
+    /// writing may have closed it before: a release is served some time after close(2). If what
+    /// replaced it were recorded first, that save would be a conflict.
+    private func isJustDisplaced(_ prior: PriorContent) -> Bool {
+        guard let time = prior.entry?.saved else { return false }
+        let age = cl_clock_realtime_ns() - time
+        return age >= 0 && age < Timestamp.span(seconds: settings.releaseSeconds)
     }
 
     private func open(
@@ -71,6 +82,7 @@ extension ContentReader {
             throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
         }
         var snapshot = FileSnapshot(of: descriptor.raw)
+        if prior.isUnsaved { return .notYet }
         if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
             return prior.isBase ? .notYet : .busy
         }

@@ -53,8 +53,8 @@ private func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
 extension TreeEvent {
     fileprivate func encode(into out: inout [UInt8]) {
         switch self {
-        case .created(let spot, let snapshot, let actor):
-            out.append(1)
+        case .created(let spot, let snapshot, let isWriting, let actor):
+            out.append(isWriting ? 19 : 1)
             out.append(spot)
             out.append(snapshot)
             out.append(actor)
@@ -63,8 +63,8 @@ extension TreeEvent {
             out.append(spot)
             out.append(snapshot)
             out.append(actor)
-        case .removed(let spot, let snapshot, let stash, let actor):
-            out.append(3)
+        case .removed(let spot, let snapshot, let stash, let isUnsaved, let actor):
+            out.append(isUnsaved ? 20 : 3)
             out.append(spot)
             out.append(snapshot)
             out.append(text: stash ?? "")
@@ -122,18 +122,23 @@ extension TreeEvent {
 
     fileprivate init?(from reader: inout EventReader) {
         switch reader.byte() {
-        case 1, 2:
-            let isLink = reader.last == 2
+        case 1, 2, 19:
+            let kind = reader.last
             guard let spot = reader.spot(), let snapshot = reader.snapshot(),
                 let actor = reader.actor()
             else { return nil }
-            self = isLink ? .linked(spot, snapshot, by: actor) : .created(spot, snapshot, by: actor)
-        case 3:
+            self =
+                kind == 2
+                ? .linked(spot, snapshot, by: actor)
+                : .created(spot, snapshot, isWriting: kind == 19, by: actor)
+        case 3, 20:
+            let isUnsaved = reader.last == 20
             guard let spot = reader.spot(), let snapshot = reader.snapshot(),
                 let stash = reader.text(),
                 let actor = reader.actor()
             else { return nil }
-            self = .removed(spot, snapshot, stash: stash.isEmpty ? nil : stash, by: actor)
+            self = .removed(
+                spot, snapshot, stash: stash.isEmpty ? nil : stash, isUnsaved: isUnsaved, by: actor)
         case 4, 13, 15:
             guard let event = reader.renamed(kind: reader.last) else { return nil }
             self = event

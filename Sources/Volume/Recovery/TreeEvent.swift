@@ -5,12 +5,15 @@ import Model
 /// before it answers, so events have the order that programs saw. The recorder processes them
 /// later.
 package enum TreeEvent: Sendable {
-    /// A new inode got a name: create, mkdir, symlink, mknod.
-    case created(DirectoryEntry, FileSnapshot, by: Actor)
+    /// A new inode got a name: create, mkdir, symlink, mknod. `isWriting`: its creator is opening
+    /// it for writing, and `saved` or `untouched` follows.
+    case created(DirectoryEntry, FileSnapshot, isWriting: Bool = false, by: Actor)
     /// An inode got another name (link).
     case linked(DirectoryEntry, FileSnapshot, by: Actor)
     /// A name was removed. `stash` is the stash file to which its bytes were moved, if they were.
-    case removed(DirectoryEntry, FileSnapshot, stash: String?, by: Actor)
+    /// `isUnsaved`: its creator had not closed it, as far as was known.
+    case removed(
+        DirectoryEntry, FileSnapshot, stash: String?, isUnsaved: Bool = false, by: Actor)
     /// A name was moved. `replaced` is the item that had the name `to`, `stash` the stash file to
     /// which its bytes were moved. `unseen` is set if the moved file was made from these contents
     /// and not from those that it replaced.
@@ -49,7 +52,7 @@ package enum TreeEvent: Sendable {
     /// The stash file to which former contents were moved or copied, if they were.
     var stash: String? {
         switch self {
-        case .removed(_, _, let stash, _), .renamed(_, _, _, _, let stash, _, _): stash
+        case .removed(_, _, let stash, _, _), .renamed(_, _, _, _, let stash, _, _): stash
         case .secured(_, let stash, _): stash
         default: nil
         }

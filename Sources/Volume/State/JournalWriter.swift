@@ -138,8 +138,13 @@ final class JournalWriter {
     }
 
     /// Adds a stash file as the newest of a document's prior contents.
-    func attach(_ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false) {
-        touch(key) { isRecovered ? $0.insert(recovered: entry) : $0.replace(by: .stash(entry)) }
+    func attach(
+        _ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false, isUnsaved: Bool = false
+    ) {
+        touch(key) {
+            if isRecovered { return $0.insert(recovered: entry) }
+            $0.replace(by: .stash(entry), isUnsaved: isUnsaved)
+        }
     }
 
     /// Merges a pending document into another, because both are one document.

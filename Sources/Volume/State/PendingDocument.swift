@@ -34,8 +34,10 @@ struct PendingDocument {
 // contents are in the order in which the document had them, so that versions get that order.
 extension PendingDocument {
     /// The present contents, which are about to be replaced, become the newest prior content.
-    mutating func replace(by place: PriorContent.Place) {
-        priorContents.append(PriorContent(place: place, save: save))
+    mutating func replace(by place: PriorContent.Place, isUnsaved: Bool = false) {
+        var prior = PriorContent(place: place, save: save)
+        prior.isUnsaved = isUnsaved && save == nil
+        priorContents.append(prior)
         save = nil
     }
 
@@ -111,10 +113,15 @@ extension PendingDocument {
     /// A program has saved a file that was moved to the stash. If it did so after the file was
     /// replaced (`isLate`), that save becomes a conflict version.
     mutating func note(_ save: Save, ofDisplaced inode: UInt64, isLate: Bool) {
+        if isLate {
+            // Its creator removed it while it was open: a temporary file.
+            priorContents.removeAll { $0.isUnsaved && $0.inode == inode }
+        }
         for index in priorContents.indices
         where priorContents[index].entry?.kind == .displaced && priorContents[index].inode == inode
         {
             if isLate { priorContents[index].isSuperseded = true }
+            priorContents[index].isUnsaved = false
             priorContents[index].save = save
         }
     }

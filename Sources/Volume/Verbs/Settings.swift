@@ -42,6 +42,9 @@ package struct Settings: Sendable {
     /// Seconds for which prior contents wait for a program to close what replaces them, so that
     /// both can be compared.
     package var busySeconds = 30.0
+    /// Seconds for which the contents of a name wait for the release of the file that had the name
+    /// until a moment ago.
+    package var releaseSeconds = 2.0
     /// Seconds after which writing the journal is tried again when the disk was full.
     package var retrySeconds = 5.0
     /// Seconds that may be spent on recording when the volume closes. The rest is safe, and is

@@ -18,9 +18,7 @@ extension Volume {
             try check(cl_unlinkat(place.descriptor, place.name, 0))
             return false
         }
-        // A file that its creator still has open was never saved; it becomes a temporary file
-        // without a name.
-        guard holdsBytes(snapshot, links: status.st_nlink), !traits.contains(.unsaved) else {
+        guard holdsBytes(snapshot, links: status.st_nlink) else {
             try check(cl_unlinkat(place.descriptor, place.name, 0))
             events.append(.removed(spot, snapshot, stash: nil, by: actor))
             noteGone(status)
@@ -33,7 +31,9 @@ extension Volume {
         try store.reserve.using { () throws(Errno) in
             try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         }
-        events.append(.removed(spot, snapshot, stash: aside, by: actor))
+        events.append(
+            .removed(
+                spot, snapshot, stash: aside, isUnsaved: traits.contains(.unsaved), by: actor))
         return true
     }
 
@@ -128,13 +128,20 @@ extension Volume {
         snapshot.isFile && snapshot.size > 0 && links == 1
     }
 
-    /// Must be called when a new name was created (create, mkdir, symlink, mknod).
+    /// Must be called when a new name was created (create, mkdir, symlink, mknod). `isWriting`: the
+    /// file is being opened for writing; `openForWriting` or `isNotOpened` must follow.
     package func created(
-        _ place: Place, status: stat, seen: NamedBase? = nil, by actor: Actor
+        _ place: Place, status: stat, seen: NamedBase? = nil, isWriting: Bool = false,
+        by actor: Actor
     ) {
         events.append(
-            .created(place.spot, FileSnapshot(status), by: actor),
+            .created(place.spot, FileSnapshot(status), isWriting: isWriting, by: actor),
             seen.map { [.unseen(inode: UInt64(status.st_ino), $0)] } ?? [])
+    }
+
+    /// The creator of the file could not open it.
+    package func isNotOpened(_ status: stat) {
+        events.append(.untouched(inode: UInt64(status.st_ino)))
     }
 
     /// Must be called when an inode has got another name.

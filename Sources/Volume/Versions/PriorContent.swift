@@ -18,6 +18,9 @@ struct PriorContent: Hashable {
     var isUnseen = false
     /// The conflict version is merged only when a person asks for it (`ManualMergeVersions`).
     var mergesOnlyManually = false
+    /// Its creator had not closed it when it was removed, as far as was known: the release tells
+    /// whether it was a save. Not kept in the journal, because after a crash none comes.
+    var isUnsaved = false
     /// Not a content of the document. Older pre-image logs store only overwritten blocks; the
     /// remaining bytes are read from this file.
     var isBase = false
