@@ -118,10 +118,11 @@ int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
 }
 
 /* Copies one extent of data inside the kernel, or through this process where the kernel cannot (EXDEV, EINVAL). */
-static int copy_extent(int in, int out, int64_t at, int64_t end) {
+static int copy_extent(int in, int out, int64_t at, int64_t end, const volatile int *stop) {
     static __thread char buffer[1 << 16];
     while (at < end) {
-        size_t want = end - at > (1 << 30) ? 1 << 30 : (size_t)(end - at);
+        if (stop && *stop) return -ECANCELED;
+        size_t want = end - at > (1 << 25) ? 1 << 25 : (size_t)(end - at);
         int64_t n = cl_copy_file_range(in, at, out, at, want);
         if (n == -EXDEV || n == -EINVAL || n == -EOPNOTSUPP || n == -ENOSYS) {
             n = pread(in, buffer, want < sizeof buffer ? want : sizeof buffer, at);
@@ -134,7 +135,7 @@ static int copy_extent(int in, int out, int64_t at, int64_t end) {
     }
     return 0;
 }
-int cl_copy_file(int in, int out, int64_t size) {
+int cl_copy_file(int in, int out, int64_t size, const volatile int *stop) {
     if (ioctl(out, FICLONE, in) == 0) return 0;
     int64_t at = 0;
     while (at < size) {
@@ -142,7 +143,7 @@ int cl_copy_file(int in, int out, int64_t size) {
         if (data == -ENXIO || data >= size) break;     /* only a hole is left */
         if (data < 0) { data = at; hole = size; }
         if (hole > size) hole = size;
-        int r = copy_extent(in, out, data, hole);
+        int r = copy_extent(in, out, data, hole, stop);
         if (r < 0) return r;
         at = hole;
     }

@@ -175,8 +175,9 @@ extension Driver {
         _ to: (number: UInt64, offset: Int64), length: Int
     ) {
         request.answer { () throws(Errno) in
-            // The reply has 32 bits for the length; the caller repeats the call for the rest.
-            let length = min(length, 0x7fff_f000)
+            // The caller repeats the call for the rest. So the end of the session waits for no more
+            // than this.
+            let length = min(length, 256 << 20)
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
             if let range = source.absentRange(from.offset, length), let file = source.contents {

@@ -129,6 +129,8 @@ package final class SyncEngine: @unchecked Sendable {
     package func stop() {
         volume.recordPromptly(nil)
         signal.change { isStopping = true }
+        upThrottle.close()
+        hub.throttle.close()
         client.close()
         transfers.stop()
         _ = signal.wait(until: .max / 2) { running == 0 }

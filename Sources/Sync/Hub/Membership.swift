@@ -23,6 +23,8 @@ package final class Membership: @unchecked Sendable {
     /// Held while a sign-in or sign-out runs, so that a second one sees the result of the first.
     private let signing = Mutex<Void>(())
     private let isEnded = Atomic<Bool>(false)
+    /// What a sign-in asks the hub with.
+    private let joining = Mutex<HubClient?>(nil)
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
@@ -126,10 +128,12 @@ package final class Membership: @unchecked Sendable {
         current.withLock { if $0?.engine === engine { $0?.account.token = token } }
     }
 
-    /// Stops the engine for good. Unsent changes stay in the journal.
+    /// Stops the engine for good. Unsent changes stay in the journal. A sign-in that waits for the
+    /// hub fails.
     package func stop() {
+        isEnded.store(true, ordering: .sequentiallyConsistent)
+        joining.withLock { $0?.close() }
         turn.withLock { _ in
-            isEnded.store(true, ordering: .relaxed)
             halt()
         }
     }
@@ -197,8 +201,8 @@ package final class Membership: @unchecked Sendable {
                 "This volume is already signed in to \(account.address) as \(account.user): "
                     + "sign out first (fsctl signout).")
         }
-        let client = try HubClient(address)
-        defer { client.close() }
+        let client = try joiningClient(address)
+        defer { end(client) }
         let name = deviceName ?? volume.identity.deviceName
         let account: Account
         let session: Session
@@ -240,8 +244,8 @@ package final class Membership: @unchecked Sendable {
     private func signInAgain(
         _ account: Account, _ address: HubAddress, code: String, deviceName: String?
     ) throws(VolumeError) -> Account {
-        let client = try HubClient(address)
-        defer { client.close() }
+        let client = try joiningClient(address)
+        defer { end(client) }
         let name = deviceName ?? account.deviceName
         let new: Account
         do throws(HubFault) {
@@ -304,6 +308,19 @@ package final class Membership: @unchecked Sendable {
                 try? start(account)
             }
         }
+    }
+
+    /// A client that `stop` closes. `signing` is held, so there is only one.
+    private func joiningClient(_ address: HubAddress) throws(VolumeError) -> HubClient {
+        let client = try HubClient(address)
+        joining.withLock { $0 = client }
+        if isEnded.load(ordering: .sequentiallyConsistent) { client.close() }
+        return client
+    }
+
+    private func end(_ client: HubClient) {
+        joining.withLock { $0 = nil }
+        client.close()
     }
 
     private func enrol(
