@@ -373,27 +373,28 @@ package final class Membership: @unchecked Sendable {
 
     /// Throws the same errors that `signOut` would throw now.
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
-        guard engine != nil else { throw notSignedIn }
-        let waiting = try unsent()
-        if waiting > 0, !isForced, let reason = reasonToKeep {
+        guard let engine else { throw notSignedIn }
+        guard !isForced else { return }
+        let (waiting, deleted) = try volume.perform { try $0.unconfirmedItems() }
+        guard waiting > 0 else { return }
+        let deletions = deleted == 0 ? "" : ", \(deleted) of them deletions"
+        let stay =
+            "they stay here"
+            + (deleted == 0 ? "." : ", but what was deleted comes back when you sign in again.")
+        let what = "\(waiting) changes are on this device only\(deletions)"
+        if let reason = reasonToKeep {
+            throw VolumeError(.refused, "\(what). \(reason) Sign out with --force; \(stay)")
+        }
+        if case .signedOut = engine.report.connection {
             throw VolumeError(
                 .refused,
-                "\(waiting) changes are on this device only. \(reason) Sign out with --force; "
-                    + "they stay here.")
+                "\(what), and the hub no longer knows this device: sign in again with a new code "
+                    + "(fsctl signin URL) and they are sent, or sign out with --force; \(stay)")
         }
-        if waiting > 0, !isForced, let engine, case .signedOut = engine.report.connection {
-            throw VolumeError(
-                .refused,
-                "\(waiting) changes are on this device only, and the hub no longer knows this "
-                    + "device: sign in again with a new code (fsctl signin URL) and "
-                    + "they are sent, or sign out with --force; they stay here.")
-        }
-        guard waiting == 0 || isForced else {
-            throw VolumeError(
-                .refused,
-                "\(waiting) changes are on this device only: wait until they are at the hub "
-                    + "(fsctl wait --durable hub), or sign out with --force; they stay here.")
-        }
+        throw VolumeError(
+            .refused,
+            "\(what): wait until they are at the hub (fsctl wait --durable hub), or sign out with "
+                + "--force; \(stay)")
     }
 
     package var notSignedIn: VolumeError {
@@ -404,9 +405,9 @@ package final class Membership: @unchecked Sendable {
 
     // MARK: Queries and settings
 
-    /// Returns the number of changes that the hub has not confirmed.
+    /// Returns the number of items with changes that the hub has not confirmed.
     package func unsent() throws(VolumeError) -> Int {
-        try volume.perform { t in try t.unsentCount() + t.outboxCount() }
+        try volume.perform { try $0.unconfirmedItems().all }
     }
 
     /// Switches synchronisation off or on. The setting survives a restart.
