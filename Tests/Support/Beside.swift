@@ -36,6 +36,7 @@ package final class Beside {
     }
 
     package var pid: pid_t { child.pid }
+    package var hasEnded: Bool { child.hasEnded() }
     package func send(_ signal: Int32) { child.send(signal) }
     package func waitForEnd(seconds: Double = 20) throws -> Int32 {
         try child.waitForEnd(seconds: seconds)

@@ -165,8 +165,20 @@ extension Driver {
                 fuse_reply_lseek(request.raw, off_t(whence == SEEK_DATA ? offset : file.size))
                 return
             }
-            let found = try check(cl_lseek(try handle.descriptor(), offset, whence))
-            fuse_reply_lseek(request.raw, off_t(found))
+            let descriptor = try handle.descriptor()
+            guard try handle.file.status().st_size > SharedDescriptor.shortSize else {
+                let found = try check(cl_lseek(descriptor, offset, whence))
+                fuse_reply_lseek(request.raw, off_t(found))
+                return
+            }
+            // The file system looks through all extents up to the next hole or data.
+            parking.carryOut(
+                request, on: .disk,
+                { () throws(Errno) -> Int64 in
+                    // The handle keeps its descriptor open.
+                    try check(cl_lseek(try handle.descriptor(), offset, whence))
+                },
+                answer: { request, found in fuse_reply_lseek(request.raw, off_t(found)) })
         }
     }
 
