@@ -86,6 +86,27 @@ static unsigned extents(int fd, int64_t at, int64_t end, int syncs, struct fiema
 static int is_unwritten(const struct fiemap_extent *extent) { return (extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) != 0; }
 static int64_t end_of(const struct fiemap_extent *extent) { return (int64_t)(extent->fe_logical + extent->fe_length); }
 
+/* Files of very many extents are not looked through to their end: the rest counts as the file's own. */
+int64_t cl_own_bytes(int fd) {
+    enum { count = 128, rounds = 64 };
+    _Alignas(struct fiemap) char space[sizeof(struct fiemap) + count * sizeof(struct fiemap_extent)];
+    struct fiemap *map = (struct fiemap *)space;
+    struct stat status;
+    if (fstat(fd, &status) < 0) return -errno;
+    int64_t own = (int64_t)status.st_blocks * 512, at = 0;
+    for (int round = 0; round < rounds; round++) {
+        unsigned known = extents(fd, at, INT64_MAX, 0, map, count);
+        for (unsigned i = 0; i < known; i++) {
+            struct fiemap_extent *extent = map->fm_extents + i;
+            if (extent->fe_flags & FIEMAP_EXTENT_SHARED) own -= (int64_t)extent->fe_length;
+            at = end_of(extent);
+            if (extent->fe_flags & FIEMAP_EXTENT_LAST) return own < 0 ? 0 : own;
+        }
+        if (known < count) break;
+    }
+    return own < 0 ? 0 : own;
+}
+
 /* For SEEK_DATA, allocated blocks that were never written (fallocate) are data as soon as they are in the page cache.
    A program that reads such a file brings them there itself, by the kernel's read-ahead, and would so read the file to
    its end. The extents distinguish these blocks from data, after dirty pages have been written (FIEMAP_FLAG_SYNC). */
@@ -118,10 +139,11 @@ int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
 }
 
 /* Copies one extent of data inside the kernel, or through this process where the kernel cannot (EXDEV, EINVAL). */
-static int copy_extent(int in, int out, int64_t at, int64_t end) {
+static int copy_extent(int in, int out, int64_t at, int64_t end, const volatile int *stop) {
     static __thread char buffer[1 << 16];
     while (at < end) {
-        size_t want = end - at > (1 << 30) ? 1 << 30 : (size_t)(end - at);
+        if (stop && *stop) return -ECANCELED;
+        size_t want = end - at > (1 << 25) ? 1 << 25 : (size_t)(end - at);
         int64_t n = cl_copy_file_range(in, at, out, at, want);
         if (n == -EXDEV || n == -EINVAL || n == -EOPNOTSUPP || n == -ENOSYS) {
             n = pread(in, buffer, want < sizeof buffer ? want : sizeof buffer, at);
@@ -134,7 +156,7 @@ static int copy_extent(int in, int out, int64_t at, int64_t end) {
     }
     return 0;
 }
-int cl_copy_file(int in, int out, int64_t size) {
+int cl_copy_file(int in, int out, int64_t size, const volatile int *stop) {
     if (ioctl(out, FICLONE, in) == 0) return 0;
     int64_t at = 0;
     while (at < size) {
@@ -142,7 +164,7 @@ int cl_copy_file(int in, int out, int64_t size) {
         if (data == -ENXIO || data >= size) break;     /* only a hole is left */
         if (data < 0) { data = at; hole = size; }
         if (hole > size) hole = size;
-        int r = copy_extent(in, out, data, hole);
+        int r = copy_extent(in, out, data, hole, stop);
         if (r < 0) return r;
         at = hole;
     }

@@ -81,10 +81,14 @@ static int ended(int descriptor, int milliseconds) {
         if (errno != EINTR) return -errno;
     }
 }
-int cl_finish_limited(pid_t process, int milliseconds) {
+int cl_await_limited(pid_t process, int milliseconds) {
     int descriptor = (int)syscall(SYS_pidfd_open, process, 0);
     int result = descriptor < 0 ? -errno : ended(descriptor, milliseconds);
     if (descriptor >= 0) close(descriptor);
+    return result;
+}
+int cl_finish_limited(pid_t process, int milliseconds) {
+    int result = cl_await_limited(process, milliseconds);
     /* waitpid(2) has not been called yet, so this number cannot belong to another process or group. */
     kill(-process, SIGKILL);
     if (result != 1) kill(process, SIGKILL);

@@ -19,6 +19,7 @@ struct GitMerge {
     let limits: ProgramLimits
     let directory: Scratch
     var isUnion = false
+    var mayGoOn: @Sendable () -> Bool = { true }
 
     /// Longer than any line of markers in a document, so that git's conflict markers cannot be
     /// confused with text.
@@ -35,7 +36,7 @@ struct GitMerge {
             environment: [
                 "GIT_DIR=\(directory.path)/git", "GIT_CONFIG_NOSYSTEM=1", "GIT_ATTR_NOSYSTEM=1",
                 "HOME=\(directory.path)",
-            ])
+            ], mayGoOn: mayGoOn)
         func run(_ arguments: String..., input: String? = nil) throws(VolumeError)
             -> LimitedProgram.Ending
         {

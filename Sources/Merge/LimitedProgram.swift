@@ -28,12 +28,17 @@ struct LimitedProgram {
     let limits: ProgramLimits
     /// Additional variables, as `NAME=VALUE`.
     var environment: [String] = []
+    /// Asked several times a second. When it returns false, the program is killed.
+    var mayGoOn: @Sendable () -> Bool = { true }
 
     enum Ending: Equatable {
         case exit(Int32)
         /// The program was killed or could not start. The text says why: the end of a sentence.
         case failed(String)
     }
+
+    /// Milliseconds between two questions whether the program may go on.
+    private static let pause = 100
 
     /// The files of the directory to which the program's output and errors go.
     static let output = "output"
@@ -75,7 +80,16 @@ struct LimitedProgram {
         let process = cl_start_limited(
             path, words, variables, directory.path, input.raw, output.raw, errors.raw, &allowed)
         if process < 0 { return .failed("could not be started: \(Errno(-process))") }
-        let status = cl_finish_limited(process, Int32(limits.seconds * 1000))
+        var milliseconds = limits.seconds * 1000
+        while milliseconds > LimitedProgram.pause, mayGoOn(),
+            cl_await_limited(process, Int32(LimitedProgram.pause)) == 0
+        {
+            milliseconds -= LimitedProgram.pause
+        }
+        let status = cl_finish_limited(process, mayGoOn() ? Int32(milliseconds) : 0)
+        if status == -ETIMEDOUT, !mayGoOn() {
+            return .failed("was ended, because the volume is being unmounted")
+        }
         if status == -ETIMEDOUT { return .failed("took longer than \(limits.seconds) seconds") }
         if status < 0 { return .failed("could not be waited for: \(Errno(-status))") }
         let code = cl_exit_status(status)

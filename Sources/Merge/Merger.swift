@@ -89,8 +89,14 @@ package struct Merger: Sendable {
     /// The absolute path of a directory for temporary files. Only a crash leaves files there; they
     /// may be removed whenever no merge is running.
     package let scratch: String
+    /// When it returns false, a program that merges is killed, and nothing is merged.
+    let mayGoOn: @Sendable () -> Bool
 
-    package init(rules: MergeRules, tools: MergeTools, scratch: String) {
+    package init(
+        rules: MergeRules, tools: MergeTools, scratch: String,
+        mayGoOn: @escaping @Sendable () -> Bool = { true }
+    ) {
+        self.mayGoOn = mayGoOn
         self.rules = rules
         self.tools = tools
         self.scratch = scratch
@@ -187,7 +193,9 @@ struct MergeTriple {
             guard let program = merger.tools.programs[name] else {
                 return .failed("no [\(name)] is defined in this machine's own merge file")
             }
-            let run = ProgramMerge(name: name, program: program, directory: try merger.directory())
+            let run = ProgramMerge(
+                name: name, program: program, directory: try merger.directory(),
+                mayGoOn: merger.mayGoOn)
             return try run.merge(self, path: input.path)
         }
     }
@@ -212,7 +220,7 @@ struct MergeTriple {
         if !all.allSatisfy(isText) { return .failed("it is not text in UTF-8") }
         let git = GitMerge(
             git: merger.tools.git, limits: merger.tools.gitLimits,
-            directory: try merger.directory(), isUnion: isUnion)
+            directory: try merger.directory(), isUnion: isUnion, mayGoOn: merger.mayGoOn)
         return try git.merge(base: base, ours: ours, theirs: theirs)
     }
 

@@ -6,6 +6,7 @@ struct ProgramMerge {
     let name: String
     let program: MergeTools.Program
     let directory: Scratch
+    let mayGoOn: @Sendable () -> Bool
 
     func merge(_ three: MergeTriple, path: [Name]) throws(VolumeError) -> DriverResult {
         guard let place = LimitedProgram.path(of: program.words[0]) else {
@@ -18,7 +19,8 @@ struct ProgramMerge {
         }
         let run = LimitedProgram(
             path: place, directory: directory, limits: program.limits,
-            environment: ["HOME=\(getenv("HOME").map { String(cString: $0) } ?? directory.path)"])
+            environment: ["HOME=\(getenv("HOME").map { String(cString: $0) } ?? directory.path)"],
+            mayGoOn: mayGoOn)
         let words = program.words.dropFirst().map { filled($0, files: files, path: path) }
         switch try run.run(words) {
         case .exit(0):

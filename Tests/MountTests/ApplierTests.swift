@@ -423,4 +423,38 @@ struct ApplierTests {
             turns.close()
         }
     }
+
+    /// The process stands for one that waits for a presenter, which may take many seconds.
+    @Test("a step that waits is given up when the applier is stopped") func waiting() throws {
+        try ApplierStage.with { stage in
+            try stage.write("1", to: "a")
+            let applier = Applier(
+                session: stage.session, volume: stage.volume, socketPath: stage.socket,
+                program: "/bin/sh", arguments: ["sh", "-c", "exec sleep 1000"])
+            let step = ApplierStep.remove(at: stage.place("a"), expected: try stage.expected("a"))
+            let (isAnswered, isOver) = (
+                DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+            )
+            let results = Mutex<[ApplierResult]>([])
+            Foundation.Thread.detachNewThread {
+                let found = applier.apply([step, step])
+                results.withLock { $0 = found }
+                isAnswered.signal()
+            }
+            try wait(for: "the process") { applier.process }
+            Foundation.Thread.detachNewThread {
+                applier.stop()
+                isOver.signal()
+            }
+            guard isOver.wait(timeout: .now() + 60) == .success else {
+                if let process = applier.process { _ = kill(process, SIGKILL) }
+                throw SupportError("the applier waits for the step")
+            }
+            #expect(isAnswered.wait(timeout: .now() + 60) == .success)
+            let hasFailed = results.withLock { results in
+                results.count == 2 && results.allSatisfy { $0 != .done }
+            }
+            #expect(hasFailed && applier.process == nil && stage.text("a") == "1")
+        }
+    }
 }

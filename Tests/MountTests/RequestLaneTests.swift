@@ -77,4 +77,57 @@ struct RequestLaneTests {
             try stage.quiet()
         }
     }
+
+    /// The descriptors of this process, and so of the daemon, for a removed file of the tree.
+    private func removed(_ name: String, in stage: ApplierStage) -> Int {
+        let links = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return links.count { link in
+            let target = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/self/fd/\(link)")
+            return target == "\(stage.base)/store/tree/\(name) (deleted)"
+        }
+    }
+
+    @Test("long searches for holes and the end of large files leave the workers alone")
+    func longCalls() throws {
+        try ApplierStage.with { stage in
+            let path = stage.path
+            let large = try OpenFile.creating("\(path)/large.tmp")
+            try large.truncate(to: 100 << 20)
+            let small = try OpenFile.creating("\(path)/small.tmp")
+            try small.truncate(to: 1 << 20)
+            let parking = stage.session.driver.parking
+            let mayGoOn = DispatchSemaphore(value: 0)
+            for _ in 0..<16 { parking.runDetached(on: .disk) { mayGoOn.wait() } }
+            defer { for _ in 0..<16 { mayGoOn.signal() } }
+            let answers = DispatchSemaphore(value: 0)
+            let descriptor = large.descriptor
+            for _ in 0..<8 {
+                start {
+                    _ = lseek(descriptor, 1, 3)
+                    answers.signal()
+                }
+            }
+            #expect(answers.wait(timeout: .now() + 0.5) == .timedOut, "a worker has searched")
+            // The workers go on, and what is short does not wait.
+            #expect(try small.seek(0, 4) == 0)
+            try call(mkdir("\(path)/made", 0o755))
+            for _ in 0..<16 { mayGoOn.signal() }
+            for _ in 0..<8 { #expect(answers.wait(timeout: .now() + 60) == .success) }
+
+            for _ in 0..<16 { parking.runDetached(on: .disk) { mayGoOn.wait() } }
+            let before = stage.session.nodeCount
+            try call(unlink("\(path)/large.tmp"))
+            large.close()
+            try wait(for: "the kernel to forget the file") {
+                stage.session.nodeCount < before ? true : nil
+            }
+            #expect(removed("large.tmp", in: stage) == 1, "a worker has freed its blocks")
+            try call(mkdir("\(path)/made/too", 0o755))
+            for _ in 0..<16 { mayGoOn.signal() }
+            try wait(for: "the blocks to be freed") {
+                removed("large.tmp", in: stage) == 0 ? true : nil
+            }
+        }
+    }
 }

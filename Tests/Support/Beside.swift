@@ -36,8 +36,11 @@ package final class Beside {
     }
 
     package var pid: pid_t { child.pid }
+    package var hasEnded: Bool { child.hasEnded() }
     package func send(_ signal: Int32) { child.send(signal) }
-    package func waitForEnd() throws -> Int32 { try child.waitForEnd(seconds: 20) }
+    package func waitForEnd(seconds: Double = 20) throws -> Int32 {
+        try child.waitForEnd(seconds: seconds)
+    }
 
     package var said: String {
         (try? String(contentsOfFile: "\(home.path)/output", encoding: .utf8)) ?? ""

@@ -84,6 +84,50 @@ import Testing
         }
     }
 
+    @Test("a conflict version that is too large holds back nothing else of its document")
+    func largeConflict() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "f", "1")
+            try fleet.expectEqual()
+            try fleet.hub.run("user", "quota", "ann", "100000")
+            // What is written into contents that were replaced becomes a conflict version.
+            try fleet.shell(
+                0, "exec 3<>f; echo 2 > new; mv new f; head -c 20000000 /dev/urandom >&3")
+            func conflicts(_ index: Int) throws -> [Int] {
+                try fleet.history(index, "f").versions.filter { $0.kind == "conflict" }
+                    .map { Int($0.size) }
+            }
+            try wait(seconds: 60, for: "the current version to arrive") {
+                fleet.text(1, "f") == "2\n" ? true : nil
+            }
+            try waitForRefusal(fleet)
+            #expect(try conflicts(0) == [20_000_000])
+            // Later saves of both devices pass it in both directions.
+            try fleet.shell(1, "echo 3 > f")
+            try wait(seconds: 60, for: "the other device's save") {
+                fleet.text(0, "f") == "3\n" ? true : nil
+            }
+            try fleet.shell(0, "echo 4 > f; mv f g")
+            try wait(seconds: 60, for: "the next save and its new name") {
+                fleet.text(1, "g") == "4\n" ? true : nil
+            }
+            #expect(try fleet.history(0, "g").versions.count { $0.kind == "conflict" } == 1)
+            #expect(try fleet.history(1, "g").versions.count { $0.kind == "conflict" } == 0)
+            try fleet.hub.run("user", "quota", "ann", "none")
+            try wait(seconds: 300, for: "the conflict version") {
+                let all = try fleet.history(1, "g").versions
+                return all.contains { $0.kind == "conflict" } ? true : nil
+            }
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                let kinds = try fleet.history(index, "g").versions.map(\.kind)
+                #expect(kinds.count { $0 == "conflict" } == 1 && fleet.text(index, "g") == "4\n")
+            }
+            let problems = try fleet.report(fleet.devices[0]).hub?.problems ?? [:]
+            #expect(problems == [:])
+        }
+    }
+
     @Test("the next save that is accepted is no conflict, and a deletion is told")
     func later() throws {
         try Fleet.with(2) { fleet in

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Support
 import Testing
@@ -82,6 +83,86 @@ import Testing
             try fleet.signIn(fleet.devices[1])
             try fleet.expectEqual()
             #expect(try fleet.names(0) == ["a", "b", "c"])
+        }
+    }
+
+    /// Five changes, of which three are deletions.
+    private func change(_ fleet: Fleet, _ index: Int) throws {
+        try fleet.shell(index, "rm a; rm -r d; echo 2 > b; mv c e")
+        try fleet.devices[index].waitForDisk()
+    }
+
+    private func refusedSignOut(_ fleet: Fleet, _ index: Int) throws -> String {
+        let said = try Programs.fsctl("signout", "--at", fleet.devices[index].path).run()
+        #expect(said.status != 0)
+        return said.errors
+    }
+
+    /// Only what is here speaks for itself: an item that is missing does not say why.
+    @Test("a deletion that was not sent before signing out comes back with its history")
+    func queued() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir d; echo 1 > a; echo 1 > b; echo 1 > c; echo 1 > d/x")
+            try fleet.expectEqual()
+            try fleet.shell(0, "echo 2 > a")
+            try fleet.expectEqual()
+            try fleet.offline(1)
+            try change(fleet, 1)
+            let said = try refusedSignOut(fleet, 1)
+            #expect(said.contains("5 changes are on this device only, 3 of them del"), "\(said)")
+            #expect(said.contains("comes back"), "\(said)")
+            #expect(try fleet.report(fleet.devices[1]).hub?.unsent == 5)
+            try signOut(fleet, 1)
+            #expect(try fleet.names(1) == ["b", "e"])
+            try fleet.signIn(fleet.devices[1])
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["a", "b", "d", "e"])
+                #expect(fleet.text(index, "a") == "2\n" && fleet.text(index, "d/x") == "1\n")
+                #expect(fleet.text(index, "b") == "2\n" && fleet.text(index, "e") == "1\n")
+                for name in ["a", "b", "d/x", "e"] {
+                    #expect(try fleet.conflicts(index, name) == [])
+                }
+            }
+            #expect(try History.texts(of: "\(fleet.devices[1].path)/a") == ["1\n", "2\n"])
+            // A deletion from now on is one.
+            try fleet.shell(1, "rm a")
+            try fleet.expectEqual()
+            #expect(try fleet.names(0) == ["b", "d", "e"])
+        }
+    }
+
+    @Test("at another hub the deletion stands, and the former hub still has the document")
+    func otherHub() throws {
+        let other = try HubProcess()
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir d; echo 1 > a; echo 1 > b; echo 1 > c; echo 1 > d/x")
+            try fleet.expectEqual()
+            try fleet.offline(1)
+            try change(fleet, 1)
+            try signOut(fleet, 1)
+            let device = fleet.devices[1]
+            try Programs.fsctl(
+                "signin", other.address, "--code", try other.invite(), "--at", device.path
+            ).succeed()
+            try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
+            #expect(try fleet.names(1) == ["b", "e"])
+            // Nothing is left there of what was agreed on with the former hub.
+            let report = try fleet.report(device)
+            #expect(report.hub?.unsent == 0 && report.hub?.problems == [:])
+            #expect(try History.texts(of: "\(fleet.devices[1].path)/b") == ["1\n", "2\n"])
+            try fleet.settle([0])
+            #expect(try fleet.names(0) == ["a", "b", "c", "d"])
+            // Back at the former hub, everything that either side has is there.
+            try Programs.fsctl("signout", "--at", device.path).succeed()
+            try fleet.signIn(device)
+            try fleet.expectEqual()
+            #expect(try Set(fleet.names(0)).isSuperset(of: ["a", "b", "d", "e"]))
+            #expect(fleet.text(1, "a") == "1\n" && fleet.text(1, "d/x") == "1\n")
+            let all = try reachableContents(in: device.path)
+            #expect(all.contains(Data("2\n".utf8)))
+            try other.stop()
+            try other.check()
         }
     }
 

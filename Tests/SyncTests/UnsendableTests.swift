@@ -55,6 +55,39 @@ import Testing
         }
     }
 
+    /// The save is recorded and was never sent. Its contents exist nowhere any more.
+    @Test("contents that replaced an unsent save in the tree are sent, and are no conflict")
+    func lostWhileUnmounted() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > a; echo 1 > b")
+            try fleet.expectEqual()
+            try fleet.offline(0)
+            try fleet.shell(0, "echo 2 > a; echo 2 > b")
+            let device = fleet.devices[0]
+            try device.waitForDisk()
+            try device.unmount()
+            var edit = Command("sh", "-ec", "echo new > a; echo new > n; mv n b")
+            edit.directory = device.tree
+            try edit.succeed()
+            try device.mount()
+            try device.waitForDisk()
+            let said = try Programs.fsctl("status", device.path).succeed()
+            for name in ["a", "b"] { #expect(said.contains("of \(name) was replaced"), "\(said)") }
+            try fleet.online(0)
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                for name in ["a", "b"] {
+                    #expect(fleet.text(index, name) == "new\n")
+                    #expect(try fleet.conflicts(index, name) == [])
+                }
+            }
+            try fleet.shell(0, "echo 4 > a")
+            try fleet.shell(1, "echo 4 > b")
+            try fleet.expectEqual()
+            for name in ["a", "b"] { #expect(try fleet.conflicts(0, name) == []) }
+        }
+    }
+
     /// Device 0 has the conflict version "by 0"; the other devices have only its description. The
     /// hub comes back as a copy from before the conflict, and device 0 stays away.
     @Test("a conflict version without contents does not hold back its document")

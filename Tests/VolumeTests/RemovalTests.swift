@@ -95,6 +95,37 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The contents of version 2 are overwritten in the tree while the volume is not mounted.
+    @Test(arguments: [true, false]) func aLostVersionStaysWhileItIsInTheOutbox(isSent: Bool) throws
+    {
+        let tree = try ProgramTree()
+        let program = Program(process: 1)
+        for text in ["1", "2"] {
+            try tree.save("a", text, by: program)
+            #expect(tree.quiet())
+        }
+        let before = try versions("a", of: tree)
+        if isSent { try send("a", of: tree, 1) }
+        try tree.remount {
+            try Data("new".utf8).write(to: URL(fileURLWithPath: tree.real("a")))
+        }
+        #expect(tree.quiet())
+        let after = try versions("a", of: tree)
+        let kept = isSent ? [1, 2, 3] : [1, 3]
+        #expect(after.map(\.number) == kept)
+        #expect(after.map(\.id).starts(with: before.map(\.id)) == isSent)
+        #expect(try tree.bytes(of: #require(after.last)) == Array("new".utf8))
+        let problems = try tree.volume.status().problems
+        #expect(problems.count == 1 && problems[0].hasPrefix("Version 2 of a was replaced"))
+        tree.stop()
+    }
+
+    private func versions(_ path: String, of tree: ProgramTree) throws -> [Version] {
+        let item = try #require(try tree.item(path))
+        return try tree.volume.journal.read { try $0.versions(of: item.key) }
+            .sorted { $0.number < $1.number }
+    }
+
     @Test func theBaseOfAConflictStays() throws {
         let tree = try ProgramTree()
         let program = Program(process: 1)

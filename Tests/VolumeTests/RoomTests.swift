@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import Model
+import Support
 import Synchronization
 import SystemCalls
 import Testing
@@ -264,6 +265,36 @@ import Testing
             }
             #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
         }
+    }
+
+    /// Where the file system clones, the copy of what the program is about to change shares all its
+    /// blocks with the file, so its close frees none of them.
+    @Test(
+        .enabled(if: LoopDisk.Kind.xfs.isPossible && geteuid() == 0),
+        arguments: [O_APPEND, 0] as [Int32])
+    func clonesAreNoSpace(flags: Int32) throws {
+        let disk = try LoopDisk(.xfs, megabytes: 320)
+        var settings = ProgramTree.fast
+        settings.freeShare = 0.1
+        let tree = try ProgramTree(store: disk.path + "/store", settings: settings)
+        var noise = Noise(seed: 10)
+        try tree.save("big", noise.bytes(100_000_001), by: program)
+        #expect(tree.quiet())
+        let handle = try tree.open("big", O_WRONLY | flags, by: program)
+        #expect(handle.node.writing.preImages == nil, "It was cloned.")
+        try wait(for: "the measurement") {
+            tree.volume.recorder.freeable.isCurrent(at: tree.volume.journal.transactionCount)
+        }
+        #expect(tree.volume.recorder.freeable.bytes < 1_000_000)
+        let bytes = try free(disk.path) - 1_000_000
+        #expect(throws: Errno.noSpace) {
+            try tree.volume.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
+        }
+        #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
+        tree.close(handle)
+        #expect(tree.quiet())
+        try tree.checkInvariants()
+        tree.stop()
     }
 
     /// What a program keeps open is stored in the packs too. That gives way before any version.

@@ -43,8 +43,11 @@ int64_t cl_lseek(int fd, int64_t offset, int whence);
 int64_t cl_next_data(int fd, int64_t at, int64_t *end);
 int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length);
 /// Copies all of `in` to `out` from offset 0. Clones where the file system can, else copies inside
-/// the kernel and keeps holes.
-int cl_copy_file(int in, int out, int64_t size);
+/// the kernel and keeps holes. Gives up with ECANCELED soon after another thread has set `*stop`,
+/// if that is given.
+int cl_copy_file(int in, int out, int64_t size, const volatile int *stop);
+/// The allocated bytes of a file that no other file shares with it (clones), or a negative errno.
+int64_t cl_own_bytes(int fd);
 /// Uses FICLONE only. Returns 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL when the file
 /// system cannot clone).
 int cl_clone_file(int in, int out);

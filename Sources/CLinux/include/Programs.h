@@ -16,6 +16,9 @@ struct cl_limits {
 /// also when the program could not be executed.
 int cl_start_limited(const char *program, char *const arguments[], char *const environment[], const char *directory,
                      int in, int out, int err, const struct cl_limits *limits);
+/// Waits that long for the end of a process that cl_start_limited started, and does not touch it.
+/// Returns 1 when it has ended, 0 when the time is over, or a negative errno.
+int cl_await_limited(pid_t process, int milliseconds);
 /// Waits that long for the end of a process that cl_start_limited started, then kills it. Kills
 /// what is left of its process group in any case. Returns the wait status, -ETIMEDOUT when the
 /// process was killed, or another negative errno.

@@ -180,6 +180,18 @@ extension Reader {
     package func unsentCount() throws(VolumeError) -> Int {
         try first("SELECT count(*) FROM unsent", []) { Int($0.integer(0)) } ?? 0
     }
+
+    /// The items with changes that the hub has not confirmed, and those of them that were deleted.
+    /// What was created and deleted again before any hub knew of it is no change.
+    package func unconfirmedItems() throws(VolumeError) -> (all: Int, deleted: Int) {
+        let sql = """
+            SELECT count(*), count(deleted) FROM items WHERE id IN (
+                SELECT items.id FROM unsent JOIN items ON items.key = unsent.item
+                WHERE deleted IS NULL OR EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)
+                UNION SELECT item FROM outbox)
+            """
+        return try first(sql, []) { (Int($0.integer(0)), Int($0.integer(1))) } ?? (0, 0)
+    }
 }
 
 extension Transaction {

@@ -19,6 +19,10 @@ package final class Applier: Applying {
     private let jobs = BlockingQueue<@Sendable () -> Void>()
     private let thread = Mutex<Thread?>(nil)
     private let child = Mutex<Child?>(nil)
+    private let isOver = OneTimeFlag()
+    private let threadEnd = Signal()
+    /// Guarded by `threadEnd`.
+    private let hasThreadEnded = OneTimeFlag()
 
     private struct Child {
         var process: Int32
@@ -40,16 +44,28 @@ package final class Applier: Applying {
         self.log = log
         // The process ends when the thread that started it ends, so that thread must last.
         thread.withLock {
-            $0 = Thread("applier") { [jobs] in while let job = jobs.take() { job() } }
+            $0 = Thread("applier") { [jobs, threadEnd, hasThreadEnded] in
+                while let job = jobs.take() { job() }
+                threadEnd.change { hasThreadEnded.set() }
+            }
         }
         session.beforeEnd { [weak self] in self?.stop() }
     }
 
     deinit { jobs.close() }
 
-    /// Ends the process. Steps fail from now on.
+    /// Nanoseconds after which a step that still waits is given up.
+    private static let patience: Int64 = 500_000_000
+
+    /// Ends the process. Steps fail from now on. A step may wait for another program's claim, or
+    /// for a presenter; then the process is killed, which leaves the same as a crash.
     package func stop() {
         jobs.close()
+        let deadline = cl_clock_monotonic_ns() + Applier.patience
+        if !threadEnd.wait(until: deadline, { hasThreadEnded.isSet }) {
+            isOver.set()
+            child.withLock { if let child = $0 { _ = kill(child.process, SIGKILL) } }
+        }
         thread.withLock { thread in
             defer { thread = nil }
             return thread
@@ -292,7 +308,9 @@ package final class Applier: Applying {
         guard send(frame, to: child.input),
             withUnsafeMutableBytes(of: &answer, { receive($0, from: child.output) })
         else {
-            log.error("The applier (process \(child.process)) has ended and is started again.")
+            if !isOver.isSet {
+                log.error("The applier (process \(child.process)) has ended and is started again.")
+            }
             end()
             return nil
         }
@@ -301,6 +319,7 @@ package final class Applier: Applying {
 
     private func started() -> Child? {
         if let child = child.withLock({ $0 }) { return child }
+        if isOver.isSet { return nil }
         var (toChild, fromChild): ([Int32], [Int32]) = ([0, 0], [0, 0])
         guard cl_pipe(&toChild) >= 0 else { return nil }
         guard cl_pipe(&fromChild) >= 0 else {

@@ -27,6 +27,9 @@ final class NodeTable: Sendable {
 
     private let contents: Mutex<Contents>
     let root: Node
+    /// Closes the descriptors of nodes without names on another thread. The last descriptor of a
+    /// removed file frees its blocks.
+    let closing = CallbackSlot<@Sendable ([SharedDescriptor]) -> Void>()
 
     init(root descriptor: SharedDescriptor, inode: UInt64, directoriesMax: Int = 2048) {
         var nodes = Slab<Node>()
@@ -146,7 +149,12 @@ final class NodeTable: Sendable {
                 Self.collect(node, from: contents, into: &gone)
             }
         }
-        withExtendedLifetime(gone) {}
+        close(gone)
+    }
+
+    private func close(_ gone: [AnyObject]) {
+        let large = gone.compactMap { ($0 as? SharedDescriptor)?.ifLargeAndRemoved }
+        if !large.isEmpty { closing.current?(large) }
     }
 
     func forget(_ id: UInt64, count: UInt64 = 1) {
@@ -191,7 +199,7 @@ final class NodeTable: Sendable {
             Self.collect(node, from: contents, into: &gone)
             return result
         }
-        withExtendedLifetime(gone) {}
+        close(gone)
         return result
     }
 

@@ -18,6 +18,18 @@ final class SharedDescriptor: Sendable {
 
     deinit { _ = cl_close(raw) }
 
+    /// The size up to which the extents of a file can be looked through or freed by a thread that
+    /// serves requests.
+    static let shortSize: off_t = 64 << 20
+
+    /// Itself, if closing it may free so many blocks that it takes long.
+    var ifLargeAndRemoved: SharedDescriptor? {
+        guard let status = try? status(), status.st_nlink == 0,
+            status.st_size > SharedDescriptor.shortSize
+        else { return nil }
+        return self
+    }
+
     func status() throws(Errno) -> stat {
         var status = stat()
         try check(cl_fstat(raw, &status))

@@ -165,8 +165,20 @@ extension Driver {
                 fuse_reply_lseek(request.raw, off_t(whence == SEEK_DATA ? offset : file.size))
                 return
             }
-            let found = try check(cl_lseek(try handle.descriptor(), offset, whence))
-            fuse_reply_lseek(request.raw, off_t(found))
+            let descriptor = try handle.descriptor()
+            guard try handle.file.status().st_size > SharedDescriptor.shortSize else {
+                let found = try check(cl_lseek(descriptor, offset, whence))
+                fuse_reply_lseek(request.raw, off_t(found))
+                return
+            }
+            // The file system looks through all extents up to the next hole or data.
+            parking.carryOut(
+                request, on: .disk,
+                { () throws(Errno) -> Int64 in
+                    // The handle keeps its descriptor open.
+                    try check(cl_lseek(try handle.descriptor(), offset, whence))
+                },
+                answer: { request, found in fuse_reply_lseek(request.raw, off_t(found)) })
         }
     }
 
@@ -175,8 +187,9 @@ extension Driver {
         _ to: (number: UInt64, offset: Int64), length: Int
     ) {
         request.answer { () throws(Errno) in
-            // The reply has 32 bits for the length; the caller repeats the call for the rest.
-            let length = min(length, 0x7fff_f000)
+            // The caller repeats the call for the rest. So the end of the session waits for no more
+            // than this.
+            let length = min(length, 256 << 20)
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
             if let range = source.absentRange(from.offset, length), let file = source.contents {

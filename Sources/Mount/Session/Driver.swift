@@ -75,6 +75,9 @@ final class Driver: @unchecked Sendable {
         passthrough = Atomic(options.passthrough && actsAsCaller)
         let why = !options.passthrough ? "the mount option nopassthrough" : "only root may use it"
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
+        nodes.closing.set { [parking] descriptors in
+            parking.runDetached(on: .disk) { withExtendedLifetime(descriptors) {} }
+        }
         volume.watchOpenFiles { [nodes] inode in
             guard let node = nodes.known(inode) else { return false }
             return nodes.locked { node.opened != nil }

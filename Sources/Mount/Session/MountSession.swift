@@ -19,6 +19,7 @@ package final class MountSession: @unchecked Sendable {
     /// Set when the session is to end; workers then return.
     private let isStopping = Atomic(false)
     private let running = Mutex<[Thread]>([])
+    private let reserve: WorkerReserve
     /// Set when libfuse's session was destroyed, because `stop` may be called later.
     private let isOver = Mutex(false)
     /// Closures to run before unmounting, which end everything of ours that uses the mount.
@@ -33,6 +34,7 @@ package final class MountSession: @unchecked Sendable {
     ) throws(VolumeError) {
         self.log = log
         workerCount = workers
+        reserve = WorkerReserve(workers: workers)
         _ = cl_raise_descriptor_limit()
         _ = cl_wake_prepare()
         self.mountPoint = try MountPoint.check(mountPoint, tree: volume.root)
@@ -119,7 +121,15 @@ package final class MountSession: @unchecked Sendable {
             Thread("fuse \(number)") { self.serve() }
         }
         running.withLock { $0 = workers }
+        let watch = Thread("reserve") {
+            self.reserve.watch { number in
+                self.running.withLock { $0.append(Thread("fuse \(number)") { self.serve() }) }
+            }
+        }
         for worker in workers { worker.join() }
+        reserve.end()
+        watch.join()
+        for worker in running.withLock({ $0.dropFirst(workerCount) }) { worker.join() }
         driver.rings.end()
         driver.volume.prepareToStop()
         running.withLock { $0 = [] }
@@ -151,7 +161,9 @@ package final class MountSession: @unchecked Sendable {
             if count == -EINTR || count == -EAGAIN { continue }
             guard count > 0 else { break }
             let message = UnsafeMutableRawBufferPointer(start: buffer.mem, count: Int(count))
-            if driver.rings.translate(message) { driver.serve(buffer.mem, Int(count)) }
+            reserve.serve {
+                if driver.rings.translate(message) { driver.serve(buffer.mem, Int(count)) }
+            }
         }
         free(buffer.mem)
         fuse_session_exit(session)

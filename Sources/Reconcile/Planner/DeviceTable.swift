@@ -63,6 +63,9 @@ package protocol DeviceTable {
     mutating func isInOutbox(_ id: Identifier) throws(Failure) -> Bool
     /// Whether a version of the item is in the outbox.
     mutating func isSendingContents(_ id: Identifier) throws(Failure) -> Bool
+    /// Whether the hub cannot take the contents of a conflict version for now. The other changes of
+    /// its item are sent and applied without it, and the item stays unsent.
+    mutating func isHeldBack(_ conflict: Identifier) throws(Failure) -> Bool
     /// Whether any creation is in the outbox.
     mutating func isCreating() throws(Failure) -> Bool
     mutating func append(_ operation: Operation) throws(Failure)

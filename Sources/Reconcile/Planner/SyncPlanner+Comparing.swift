@@ -14,7 +14,7 @@ extension SyncPlanner {
             guard let local, local.isAlive else { return [] }
             if let remote { return try differences(id, local, nil, remote, mirror, &table) }
             var changes = [try creation(local, &table)]
-            for id in local.conflicts {
+            for id in local.conflicts where try !table.isHeldBack(id) {
                 if let revision = try table.revision(id) { changes.append(.edit(revision)) }
             }
             return changes
@@ -90,6 +90,7 @@ extension SyncPlanner {
         }
         let ids = Set(known.flatMap { $0.conflicts + [$0.revision].compactMap(\.self) })
         for id in local.conflicts where !ids.contains(id) && !bugs.contains(.dropsConflicts) {
+            if try table.isHeldBack(id) { continue }
             if let revision = try table.revision(id) { changes.append(.edit(revision)) }
         }
         let settled = (base?.conflicts ?? []).filter { id in

@@ -109,7 +109,9 @@ extension SyncPlanner {
         if !bugs.contains(.draftsFromBefore) { try table.setMirror(state.id, mirror) }
         if wasMovedOut { try table.addUnsent(state.id) }
         // While the item is being applied, its image can change at any moment.
-        if mirror.state != .underway, try isFree(state.id, &table), try matches(state, &table) {
+        if mirror.state != .underway, try isFree(state.id, &table),
+            try matches(state, mirror, &table)
+        {
             try table.setMirror(state.id, Mirror(base: agreement(state, session)))
             return false
         }
@@ -117,11 +119,13 @@ extension SyncPlanner {
         return mirror.state == .due
     }
 
-    private func matches<T: DeviceTable>(_ state: ItemState, _ table: inout T) throws(T.Failure)
-        -> Bool
-    {
+    private func matches<T: DeviceTable>(
+        _ state: ItemState, _ mirror: Mirror, _ table: inout T
+    ) throws(T.Failure) -> Bool {
         let remote = Image(state)
-        guard let local = try table.local(state.id) else { return !remote.isAlive }
+        guard let local = try mirror.withoutHeldBack(table.local(state.id), bugs, &table) else {
+            return !remote.isAlive
+        }
         guard local.isAlive, remote.isAlive else { return local.isAlive == remote.isAlive }
         return steps(from: local, to: state).isEmpty
     }
@@ -143,7 +147,8 @@ extension SyncPlanner {
             if isAdopted { return nil }
         }
         if local?.isAlive == false { local = nil }
-        guard let (target, steps, holder) = try possibleSteps(state, local, &table) else {
+        let shown = try mirror.withoutHeldBack(local, bugs, &table)
+        guard let (target, steps, holder) = try possibleSteps(state, shown, &table) else {
             return nil
         }
         if steps.isEmpty {

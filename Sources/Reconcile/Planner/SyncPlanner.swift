@@ -33,6 +33,8 @@ package struct SyncPlanner: Sendable {
         var isAside = false
         /// The version that the tree shows.
         fileprivate var current: Identifier?
+        /// The conflict versions that must be sent later (`DeviceTable.isHeldBack`).
+        package fileprivate(set) var heldBack: [Identifier] = []
 
         /// The revisions whose contents the hub must have before the draft is sent.
         package var revisions: [Identifier] {
@@ -65,12 +67,15 @@ package struct SyncPlanner: Sendable {
         }
         draft.changes = try changes(id, local, mirror, &table)
         draft.current = local?.revision
+        draft.heldBack = try mirror.heldBack(local, &table)
         draft.placement = draft.changes.lazy.compactMap(\.placement).first
         if draft.changes.contains(.restore), let local {
             draft.placement = try table.placement(local.name, in: local.parent)
         }
         if draft.changes.isEmpty {
-            if mirror.remote?.unified == nil { try table.removeUnsent(id) }
+            if mirror.remote?.unified == nil, draft.heldBack.isEmpty {
+                try table.removeUnsent(id)
+            }
         } else if let local, local.isAlive, !draft.isDeletion,
             try !isKnown(local.parent, &table)
         {
@@ -131,12 +136,15 @@ package struct SyncPlanner: Sendable {
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
+        if !bugs.contains(.agreesOnWhatIsHeldBack) {
+            image.conflicts.removeAll { draft.heldBack.contains($0) }
+        }
         image.keepRevision(of: mirror, unless: draft.revisions)
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
         try table.setMirror(draft.item, mirror)
-        if !draft.isAside { try table.removeUnsent(draft.item) }
+        if !draft.isAside, draft.heldBack.isEmpty { try table.removeUnsent(draft.item) }
         try table.set(session)
         return operations
     }

@@ -8,7 +8,7 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
     case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
     case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
-    case settlesWhatIsWithdrawn, namesNoAncestors
+    case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

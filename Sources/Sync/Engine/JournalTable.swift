@@ -15,10 +15,16 @@ struct JournalTable: DeviceTable {
     let clock: HubClock
     /// A descriptor of the working tree's root.
     let tree: Int32
+    /// See `isHeldBack`.
+    private let heldBack: Set<Identifier>
     /// The session, cached after it was first read.
     private let known = KnownSession()
 
-    init(journal: Transaction, account: Account, clock: HubClock, tree: Int32) {
+    init(
+        journal: Transaction, account: Account, clock: HubClock, tree: Int32,
+        heldBack: Set<Identifier> = []
+    ) {
+        self.heldBack = heldBack
         self.journal = journal
         self.account = account
         self.clock = clock
@@ -300,6 +306,8 @@ struct JournalTable: DeviceTable {
     func isSendingContents(_ id: Identifier) throws(VolumeError) -> Bool {
         try journal.outbox(of: id).contains { Operation(encoded: $0)?.change.revision != nil }
     }
+
+    func isHeldBack(_ conflict: Identifier) -> Bool { heldBack.contains(conflict) }
 
     func isCreating() throws(VolumeError) -> Bool {
         for row in try journal.outbox(limit: .max) {

@@ -47,6 +47,7 @@ extension SyncEngine {
     private func settledDrafts() throws -> [KeyedDraft] {
         let now = cl_clock_monotonic_ns()
         lastExamined = now
+        holdBackWhatIsTooLarge()
         if state.withLock({ $0.isBrakeReleased }) {
             for (key, one) in held where one.isDeletion { held[key]?.until = now }
         }

@@ -22,6 +22,8 @@ extension SyncEngine {
         /// Whether a person has confirmed the held deletions.
         package var isBrakeReleased = false
         package var activity = Activity()
+        /// Conflict versions that the hub cannot take for now (`DeviceTable.isHeldBack`).
+        var heldBack: Set<Identifier> = []
         /// On how many devices each version is, according to the hub's last answer.
         var holders: [Identifier: Int] = [:]
         /// Versions about which the hub must be asked.

@@ -156,8 +156,16 @@ extension SyncEngine {
         let pause = min(300, Double(1 << min(times, 10)))
         unreadable[revision] = Unreadable(
             until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
-            path: path)
+            path: path, isOverQuota: reason == SyncEngine.overQuota)
         state.withLock { $0.problems[path] = reason }
+        // What else there is to send about the document does not wait for a conflict version.
+        if reason == SyncEngine.overQuota { poke() }
+    }
+
+    /// Until they are tried again, conflict versions that exceed the quota hold back nothing else.
+    func holdBackWhatIsTooLarge() {
+        let heldBack = unreadable.filter { $0.value.isOverQuota && $0.value.until > lastExamined }
+        state.withLock { $0.heldBack = Set(heldBack.keys) }
     }
 
     /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
@@ -262,6 +270,7 @@ extension [Identifier: Unreadable] {
     fileprivate mutating func removePast(of keyed: SyncEngine.KeyedDraft) -> Bool {
         let past = filter {
             $0.value.path == keyed.path && !keyed.draft.revisions.contains($0.key)
+                && !keyed.draft.heldBack.contains($0.key)
         }
         for revision in past.keys { self[revision] = nil }
         return !past.isEmpty

@@ -129,6 +129,8 @@ package final class SyncEngine: @unchecked Sendable {
     package func stop() {
         volume.recordPromptly(nil)
         signal.change { isStopping = true }
+        upThrottle.close()
+        hub.throttle.close()
         client.close()
         transfers.stop()
         _ = signal.wait(until: .max / 2) { running == 0 }
@@ -278,8 +280,10 @@ package final class SyncEngine: @unchecked Sendable {
         _ body: @escaping @Sendable (inout JournalTable) throws -> Result
     ) throws(VolumeError) -> Result {
         let (account, clock, root) = (account, clock, volume.root)
+        let heldBack = state.withLock { $0.heldBack }
         return try volume.perform { t in
-            var table = JournalTable(journal: t, account: account, clock: clock, tree: root)
+            var table = JournalTable(
+                journal: t, account: account, clock: clock, tree: root, heldBack: heldBack)
             let result = try body(&table)
             try table.flush()
             return result
@@ -426,6 +430,8 @@ struct Unreadable {
     var until: Int64
     var times: Int
     var path: String
+    /// Whether it can be read, and the hub refused it because the quota is used up.
+    var isOverQuota = false
 }
 
 /// A change that waits for related changes.

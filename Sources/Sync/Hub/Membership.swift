@@ -23,6 +23,8 @@ package final class Membership: @unchecked Sendable {
     /// Held while a sign-in or sign-out runs, so that a second one sees the result of the first.
     private let signing = Mutex<Void>(())
     private let isEnded = Atomic<Bool>(false)
+    /// What a sign-in asks the hub with.
+    private let joining = Mutex<HubClient?>(nil)
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
@@ -126,10 +128,12 @@ package final class Membership: @unchecked Sendable {
         current.withLock { if $0?.engine === engine { $0?.account.token = token } }
     }
 
-    /// Stops the engine for good. Unsent changes stay in the journal.
+    /// Stops the engine for good. Unsent changes stay in the journal. A sign-in that waits for the
+    /// hub fails.
     package func stop() {
+        isEnded.store(true, ordering: .sequentiallyConsistent)
+        joining.withLock { $0?.close() }
         turn.withLock { _ in
-            isEnded.store(true, ordering: .relaxed)
             halt()
         }
     }
@@ -197,8 +201,8 @@ package final class Membership: @unchecked Sendable {
                 "This volume is already signed in to \(account.address) as \(account.user): "
                     + "sign out first (fsctl signout).")
         }
-        let client = try HubClient(address)
-        defer { client.close() }
+        let client = try joiningClient(address)
+        defer { end(client) }
         let name = deviceName ?? volume.identity.deviceName
         let account: Account
         let session: Session
@@ -240,8 +244,8 @@ package final class Membership: @unchecked Sendable {
     private func signInAgain(
         _ account: Account, _ address: HubAddress, code: String, deviceName: String?
     ) throws(VolumeError) -> Account {
-        let client = try HubClient(address)
-        defer { client.close() }
+        let client = try joiningClient(address)
+        defer { end(client) }
         let name = deviceName ?? account.deviceName
         let new: Account
         do throws(HubFault) {
@@ -306,6 +310,19 @@ package final class Membership: @unchecked Sendable {
         }
     }
 
+    /// A client that `stop` closes. `signing` is held, so there is only one.
+    private func joiningClient(_ address: HubAddress) throws(VolumeError) -> HubClient {
+        let client = try HubClient(address)
+        joining.withLock { $0 = client }
+        if isEnded.load(ordering: .sequentiallyConsistent) { client.close() }
+        return client
+    }
+
+    private func end(_ client: HubClient) {
+        joining.withLock { $0 = nil }
+        client.close()
+    }
+
     private func enrol(
         _ client: HubClient, _ code: String, _ name: String, _ wanted: VolumeRequest
     ) throws(HubFault) -> (Account, Session, Standing) {
@@ -356,27 +373,28 @@ package final class Membership: @unchecked Sendable {
 
     /// Throws the same errors that `signOut` would throw now.
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
-        guard engine != nil else { throw notSignedIn }
-        let waiting = try unsent()
-        if waiting > 0, !isForced, let reason = reasonToKeep {
+        guard let engine else { throw notSignedIn }
+        guard !isForced else { return }
+        let (waiting, deleted) = try volume.perform { try $0.unconfirmedItems() }
+        guard waiting > 0 else { return }
+        let deletions = deleted == 0 ? "" : ", \(deleted) of them deletions"
+        let stay =
+            "they stay here"
+            + (deleted == 0 ? "." : ", but what was deleted comes back when you sign in again.")
+        let what = "\(waiting) changes are on this device only\(deletions)"
+        if let reason = reasonToKeep {
+            throw VolumeError(.refused, "\(what). \(reason) Sign out with --force; \(stay)")
+        }
+        if case .signedOut = engine.report.connection {
             throw VolumeError(
                 .refused,
-                "\(waiting) changes are on this device only. \(reason) Sign out with --force; "
-                    + "they stay here.")
+                "\(what), and the hub no longer knows this device: sign in again with a new code "
+                    + "(fsctl signin URL) and they are sent, or sign out with --force; \(stay)")
         }
-        if waiting > 0, !isForced, let engine, case .signedOut = engine.report.connection {
-            throw VolumeError(
-                .refused,
-                "\(waiting) changes are on this device only, and the hub no longer knows this "
-                    + "device: sign in again with a new code (fsctl signin URL) and "
-                    + "they are sent, or sign out with --force; they stay here.")
-        }
-        guard waiting == 0 || isForced else {
-            throw VolumeError(
-                .refused,
-                "\(waiting) changes are on this device only: wait until they are at the hub "
-                    + "(fsctl wait --durable hub), or sign out with --force; they stay here.")
-        }
+        throw VolumeError(
+            .refused,
+            "\(what): wait until they are at the hub (fsctl wait --durable hub), or sign out with "
+                + "--force; \(stay)")
     }
 
     package var notSignedIn: VolumeError {
@@ -387,9 +405,9 @@ package final class Membership: @unchecked Sendable {
 
     // MARK: Queries and settings
 
-    /// Returns the number of changes that the hub has not confirmed.
+    /// Returns the number of items with changes that the hub has not confirmed.
     package func unsent() throws(VolumeError) -> Int {
-        try volume.perform { t in try t.unsentCount() + t.outboxCount() }
+        try volume.perform { try $0.unconfirmedItems().all }
     }
 
     /// Switches synchronisation off or on. The setting survives a restart.

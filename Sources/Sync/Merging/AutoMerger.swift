@@ -239,7 +239,7 @@ package final class AutoMerger: @unchecked Sendable {
     ) -> DocumentMerge {
         let merger = Merger(
             rules: MergeRules(file: rules), tools: MergeTools(file: toolsFile),
-            scratch: volume.identity.store + "/merge")
+            scratch: volume.identity.store + "/merge", mayGoOn: { [poller] in !poller.isEnding })
         return DocumentMerge(
             volume: volume, merger: merger, path: path, history: history, isAsked: isAsked)
     }

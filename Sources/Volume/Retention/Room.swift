@@ -60,9 +60,12 @@ final class Room: @unchecked Sendable {
         poller.start { [weak self] in self?.look() ?? .max / 2 }
     }
 
+    /// From now on no program waits for space.
+    func endWaiting() { signal.change { isOver = true } }
+
     func stop() {
         poller.stop()
-        signal.change { isOver = true }
+        endWaiting()
     }
 
     /// Something was written or may have become removable.

@@ -193,7 +193,7 @@ final class SpaceMaker {
     /// room.
     func fits(_ work: PendingDocument, _ key: Int64) -> Bool {
         let bytes = work.priorContents.reduce(0) { sum, prior in
-            sum + (prior.entry.flatMap { contents.size(ofStashed: $0) } ?? 0)
+            sum + (prior.entry.map { contents.size(ofStashed: $0) } ?? 0)
         }
         guard bytes > SpaceMaker.smallBytes, room.shortage(for: bytes) > 0 else {
             awaitingRoom[key] = nil

@@ -35,18 +35,32 @@ final class StashRemoval {
                 users[entry, default: []].append(key)
             }
         }
+        let oldestFirst = users.sorted { $0.key.sequence < $1.key.sequence }
+        // Clones free nothing while another file has the same blocks. They are removed only if
+        // nothing else is left.
+        if chosen == nil, bytes < .max {
+            let freeing = oldestFirst.filter { bytesFreed(by: $0.key) != 0 }
+            let some = try remove(bytes, freeing, nil, wish)
+            if some.gone.contents > 0 { return some }
+        }
+        return try remove(bytes, oldestFirst, chosen, wish)
+    }
+
+    private func remove(
+        _ bytes: Int64, _ users: [(key: Stash.Entry, value: [Int64])], _ chosen: Set<Int64>?,
+        _ wish: Purge
+    ) throws(VolumeError) -> (gone: RemovedForSpace, kept: Int) {
         var gone = RemovedForSpace()
         var kept: Set<UInt64> = []
         var keptCount = 0
         try writer.transact { t in
-            for (entry, keys) in users.sorted(by: { $0.key.sequence < $1.key.sequence })
-            where gone.bytes < bytes {
+            for (entry, keys) in users where gone.bytes < bytes {
                 guard wish.isMeant(entry.saved), chosen?.isSuperset(of: keys) ?? true else {
                     kept.insert(entry.inode)
                     continue
                 }
                 // An older content of the same file that stays may be read through this one.
-                guard !kept.contains(entry.inode), let size = size(ofStashed: entry),
+                guard !kept.contains(entry.inode), let size = bytesFreed(by: entry),
                     try keys.allSatisfy({ try mayRemove(entry, from: $0, t) })
                 else {
                     kept.insert(entry.inode)
@@ -67,23 +81,29 @@ final class StashRemoval {
         var found: [Stash.Entry: Int64?] = [:]
         for (key, work) in writer.state.pending.all {
             for entry in work.priorContents.compactMap(\.entry) {
-                let size = found[entry] ?? size(ofStashed: entry)
+                let size = found[entry] ?? bytesFreed(by: entry)
                 found.updateValue(try mayRemove(entry, from: key, t) ? size : nil, forKey: entry)
             }
         }
         return found.compactMap { entry, size in size.map { (entry, $0) } }
     }
 
-    /// Returns nil while a program writes the file.
-    func size(ofStashed entry: Stash.Entry) -> Int64? {
+    /// How many bytes the contents take if they are copied.
+    func size(ofStashed entry: Stash.Entry) -> Int64 {
         guard let file = try? stash.open(entry.file), let status = try? file.status() else {
             return 0
         }
+        return Int64(status.st_blocks) * 512
+    }
+
+    /// How many bytes are free when the contents are removed; nil while a program writes the file.
+    private func bytesFreed(by entry: Stash.Entry) -> Int64? {
+        guard let file = try? stash.open(entry.file) else { return 0 }
         if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN {
             isHeldBack = true
             return nil
         }
-        return Int64(status.st_blocks) * 512
+        return stash.mayClone ? max(0, cl_own_bytes(file.raw)) : size(ofStashed: entry)
     }
 
     private func mayRemove(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
@@ -95,7 +115,7 @@ final class StashRemoval {
         if work.isWriting, entry == work.priorContents.last(where: { $0.entry != nil })?.entry {
             // A pre-image log in which nothing is saved yet would free nothing when it is closed,
             // and the program that waits may be the one that has it open, to append.
-            if let size = size(ofStashed: entry), size > 0 { isHeldBack = true }
+            if let size = bytesFreed(by: entry), size > 0 { isHeldBack = true }
             return false
         }
         // Contents that become conflict versions stay. A document's prior contents may be removed

@@ -12,6 +12,8 @@ final class Stash: Sendable {
     let directory: Int32
     private let sequence: Atomic<UInt64>
     private let cannotClone = Atomic(false)
+    /// Read by the copying in C; 1 when no copy is to be completed any more.
+    private nonisolated(unsafe) let mustStop = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
 
     /// Whether the file system may be able to clone files.
     var mayClone: Bool { !cannotClone.load(ordering: .relaxed) }
@@ -29,7 +31,14 @@ final class Stash: Sendable {
     init(directory: Int32, firstSequence: UInt64) {
         self.directory = directory
         sequence = Atomic(firstSequence)
+        mustStop.initialize(to: 0)
     }
+
+    deinit { mustStop.deallocate() }
+
+    /// The volume is about to close: copies are given up with ECANCELED, and with them the changes
+    /// for which they were made.
+    func endCopying() { mustStop.pointee = 1 }
 
     /// A name that was never used before.
     func newName(_ kind: Kind, _ snapshot: FileSnapshot, spot: DirectoryEntry?, actor: Actor)
@@ -158,7 +167,7 @@ final class Stash: Sendable {
                 mode: 0o600)
         else { return }
         let isCopied =
-            cl_copy_file(log, copy.raw, snapshot.size) >= 0
+            cl_copy_file(log, copy.raw, snapshot.size, nil) >= 0
             && (try? PlaceholderMark.restore(snapshot.modified, of: copy.raw)) != nil
             && cl_fsync(copy.raw, 0) >= 0
         if !isCopied { _ = cl_unlinkat(directory, Stash.logPrefix + name, 0) }
@@ -200,7 +209,7 @@ final class Stash: Sendable {
         let draft = Stash.unfinished + name
         let copy = try Descriptor(
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-        var result = cl_copy_file(source.raw, copy.raw, snapshot.size)
+        var result = cl_copy_file(source.raw, copy.raw, snapshot.size, mustStop)
         Protection(of: file).apply(to: copy.raw)
         if result >= 0 {
             let size = (0..<8).map { UInt8(truncatingIfNeeded: snapshot.size >> (56 - 8 * $0)) }

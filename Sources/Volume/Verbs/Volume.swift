@@ -192,7 +192,11 @@ package final class Volume: Sendable {
 
     /// From now on no caller waits for the recorder, and long work ends. Call `stop` when the
     /// threads that serve programs have ended.
-    package func prepareToStop() { recorder.prepareToStop() }
+    package func prepareToStop() {
+        room.endWaiting()
+        stash.endCopying()
+        recorder.prepareToStop()
+    }
 
     /// Records what can be recorded quickly and closes the journal.
     package func stop() {

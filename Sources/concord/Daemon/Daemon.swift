@@ -169,9 +169,10 @@ struct Daemon {
             ? Watchdog(mountPoint: point.text, seconds: options.suspendTime, log: log) : nil
         session.run()
         let wasTakenAway = watchdog?.end() ?? false
-        notice.stop()
-        autoMerger.stop()
+        // What waits for the hub is given up first, because the others may wait for it.
         membership.stop()
+        autoMerger.stop()
+        notice.stop()
         inhibitor.stop()
         applier.stop()
         server.stop()

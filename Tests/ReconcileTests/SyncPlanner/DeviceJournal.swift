@@ -17,6 +17,8 @@ struct DeviceJournal: DeviceTable {
     /// Whether its user also gives an item the name of another item, which is removed or exchanged,
     /// and makes symbolic links.
     var takesNames = false
+    /// Whether the hub cannot take some conflict versions for a while.
+    var holdsBack = false
     /// The items that got another id.
     private(set) var renamed: [Identifier: Identifier] = [:]
     /// A copy in SQLite, for the tests that check the tables, too.
@@ -253,6 +255,9 @@ struct DeviceJournal: DeviceTable {
             try $0.isSendingContents(id)
         }
         return isSo
+    }
+    func isHeldBack(_ conflict: Identifier) -> Bool {
+        holdsBack && (Int64(conflict.low) + clock / 200) % 4 != 0
     }
     func isCreating() -> Bool {
         let isSo = outbox.contains {

@@ -35,7 +35,7 @@ struct HubInMemory {
             $0.id.epoch == epoch(of: $0.id.device) && $0.id.number <= last[$0.id.device] ?? 0
         }
         twin?.begin(
-            with: table, aliases: aliases,
+            with: table, epoch: volumeEpoch, aliases: aliases,
             completed: completed.sorted { $0.id.number < $1.id.number })
     }
 
@@ -49,6 +49,23 @@ struct HubInMemory {
 
     /// - Parameter witness: Called with each operation that is applied.
     mutating func commit(
+        _ request: Request, at time: Int64, witness: (Operation, Verdict, Catalogue) -> Void
+    ) -> Answer {
+        let (before, refusedBefore) = (table, refused)
+        var verdicts: [OperationID: Verdict] = [:]
+        let answer = decide(request, at: time) { operation, verdict, table in
+            verdicts[operation.id] = verdict
+            witness(operation, verdict, table)
+        }
+        twin?.commit(
+            request, at: time, epochs: (epoch(of: request.device), volumeEpoch),
+            CommitTwin.Outcome(
+                answer: answer, verdicts: verdicts, refused: refused.subtracting(refusedBefore),
+                head: head, before: before, after: table))
+        return answer
+    }
+
+    private mutating func decide(
         _ request: Request, at time: Int64, witness: (Operation, Verdict, Catalogue) -> Void
     ) -> Answer {
         guard request.volumeEpoch == volumeEpoch else { return .volumeEpoch }
@@ -74,6 +91,7 @@ struct HubInMemory {
             }
             var operation = operation
             operation.moment.time = min(operation.moment.time, time)
+            operation.change.receive(from: request.device, at: time)
             head += 1
             let (told, before) = (table.toldAliases.count, table)
             let verdict = operation.apply(to: &table, sequence: head)
@@ -127,6 +145,22 @@ struct HubInMemory {
 }
 
 extension Change {
+    /// The hub sets who has sent a revision, and no time is later than its own.
+    fileprivate mutating func receive(from device: Identifier, at time: Int64) {
+        guard var revision else { return }
+        (revision.sequence, revision.recordedBy, revision.equals) = (0, nil, [])
+        revision.moment = Moment(time: min(revision.moment.time, time), device: device)
+        revision.note.saved = min(revision.note.saved, time)
+        switch self {
+        case .create(var creation):
+            creation.revision = revision
+            self = .create(creation)
+        case .edit: self = .edit(revision)
+        case .resolve(let settled, _): self = .resolve(settled, revision)
+        case .move, .delete, .restore, .attribute: break
+        }
+    }
+
     /// Whether two changes are equal, regardless of times.
     fileprivate func sameTask(as other: Change) -> Bool {
         switch (self, other) {

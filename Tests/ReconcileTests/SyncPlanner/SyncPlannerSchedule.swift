@@ -64,6 +64,9 @@ struct SyncPlannerSchedule {
                 skew: Int64($0 * 90 - 90))
         }
         devices[0].journal.takesNames = hasSoleWriter
+        for who in devices.indices {
+            devices[who].journal.holdsBack = self.hardships.contains(.largeConflicts)
+        }
     }
 
     /// Makes copies of all tables in SQLite, which answer the same calls.
@@ -93,6 +96,7 @@ struct SyncPlannerSchedule {
         isEnding = true
         hub.isFull = false
         hubBackup?.isFull = false
+        for who in devices.indices { devices[who].journal.holdsBack = false }
         settle()
         witness.judge(hub.table)
         return witness.fault ?? tableFault

@@ -163,6 +163,7 @@ import Testing
         case .seesNothingBesideWhatIsStuck: [.stuckItems]
         case .sendsEditsOfEdits, .forgetsWhatWasAgreedOn: [.quota]
         case .settlesWhatIsWithdrawn: [.missingContents]
+        case .agreesOnWhatIsHeldBack, .settlesWhatIsHeldBack: [.largeConflicts]
         default: []
         }
     }

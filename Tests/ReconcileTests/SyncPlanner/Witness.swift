@@ -233,6 +233,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case quota
     /// Devices cannot read the contents of some conflict versions before the end.
     case missingContents
+    /// The hub cannot take the contents of some conflict versions for a while.
+    case largeConflicts
 }
 
 extension Set<Hardship> {

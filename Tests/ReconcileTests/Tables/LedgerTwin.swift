@@ -10,15 +10,18 @@ final class LedgerTwin {
     enum Plant: Hashable, CaseIterable, Sendable {
         case answers(AnswerTwin.Plant)
         case chunks(ChunkTwin.Plant)
+        case commits(CommitTwin.Plant)
 
         static let allCases =
             AnswerTwin.Plant.allCases.map(Plant.answers)
             + ChunkTwin.Plant.allCases.map(Plant.chunks)
+            + CommitTwin.Plant.allCases.map(Plant.commits)
     }
 
     private let transaction: any LedgerTransaction
     private let answers: AnswerTwin
     private let chunks: ChunkTwin
+    private let commits: CommitTwin
     private(set) var fault: String?
     /// A new id each time the hub is restored.
     private var volume = Identifier(high: 4, low: 0)
@@ -26,13 +29,16 @@ final class LedgerTwin {
     init(_ transaction: any LedgerTransaction, plant: Plant? = nil) {
         self.transaction = transaction
         var plants: (answers: AnswerTwin.Plant?, chunks: ChunkTwin.Plant?)
+        var plantOfCommits: CommitTwin.Plant?
         switch plant {
+        case .commits(let plant): plantOfCommits = plant
         case .answers(let plant): plants.answers = plant
         case .chunks(let plant): plants.chunks = plant
         case nil: break
         }
         answers = AnswerTwin(transaction, plant: plants.answers)
         chunks = ChunkTwin(transaction, plant: plants.chunks)
+        commits = CommitTwin(transaction, plant: plantOfCommits)
     }
 
     private func blame(_ text: String?) {
@@ -66,6 +72,17 @@ final class LedgerTwin {
             blame(
                 try chunks.follow(
                     operation, at: Int64(sequence), recorded: table.recorded.map(\.content)))
+        }
+    }
+
+    /// Gives a whole request to the hub's own commit.
+    func commit(
+        _ request: HubInMemory.Request, at time: Int64, epochs: (device: UInt32, Identifier),
+        _ outcome: CommitTwin.Outcome
+    ) {
+        attempt {
+            let text = try commits.commit(request, at: time, epochs: epochs, outcome)
+            blame(text.map { "the commit: \($0)" })
         }
     }
 
@@ -111,10 +128,11 @@ final class LedgerTwin {
 
     /// Begins again, because the hub was restored from a backup.
     func begin(
-        with table: Catalogue, aliases: [(sequence: UInt64, id: Identifier)],
+        with table: Catalogue, epoch: Identifier, aliases: [(sequence: UInt64, id: Identifier)],
         completed: [Operation]
     ) {
         attempt {
+            try commits.begin(epoch)
             volume = Identifier(high: 4, low: volume.low + 1)
             chunks.begin(in: volume)
             for operation in completed { try answers.note(operation, in: volume) }
