@@ -111,7 +111,8 @@ extension Volume {
     }
 
     /// Keeps a copy of a save that another writer, which has the file open, could overwrite unseen:
-    /// one whose lease has lapsed, for example because it is stopped. Large contents are not copied.
+    /// one whose lease has lapsed, for example because it is stopped. Large contents are not
+    /// copied.
     private func keepSave(_ writing: inout Writing, file: Int32, snapshot: FileSnapshot) {
         guard snapshot.size > 0, snapshot.size <= settings.copiedSizeMax else { return }
         let name = stash.newName(.copied, snapshot, spot: nil, actor: writing.actor)
