@@ -38,13 +38,13 @@ package final class Fleet {
     @discardableResult
     package func join(
         store: String? = nil, environment: [String: String] = [:], as user: String = "ann",
-        after work: (MountedVolume) throws -> Void = { _ in }
+        named name: String? = nil, after work: (MountedVolume) throws -> Void = { _ in }
     ) throws -> MountedVolume {
         let device = try MountedVolume(
             store: store, options: ["name=team"], environment: environment)
         devices.append(device)
         try work(device)
-        try signIn(device, as: user)
+        try signIn(device, as: user, named: name)
         return device
     }
 
@@ -56,11 +56,13 @@ package final class Fleet {
         return device
     }
 
-    package func signIn(_ device: MountedVolume, as user: String = "ann") throws {
+    package func signIn(
+        _ device: MountedVolume, as user: String = "ann", named name: String? = nil
+    ) throws {
         let number = devices.firstIndex { $0 === device } ?? 0
         let words = [
-            "signin", hub.address, "--code", try hub.invite(user), "--device", "dev\(number)",
-            "--at", device.path,
+            "signin", hub.address, "--code", try hub.invite(user), "--device",
+            name ?? "dev\(number)", "--at", device.path,
         ]
         let owner = user == "ann" ? [] : ["--owner", "ann"]
         try Command(Programs.fsctl, arguments: words + owner).succeed()

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 
 /// The mounted file systems, as the kernel lists them. It asks no file system, so a dead mount is
 /// no problem.
@@ -10,8 +11,14 @@ package enum MountTable {
     }
 
     package static func entries() throws -> [Entry] {
-        let table = try String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)
-        return table.split(separator: "\n").compactMap { line in
+        // A single read of the whole file, as Foundation does it, gets only the first 4 KiB or so.
+        let file = try OpenFile("/proc/self/mountinfo", O_RDONLY)
+        defer { file.close() }
+        var bytes: [UInt8] = []
+        while case let more = try file.bytes(65_536, at: bytes.count), !more.isEmpty {
+            bytes += more
+        }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ")
             guard words.count > 6, let dash = words.firstIndex(of: "-"), dash + 2 < words.count
             else { return nil }

@@ -86,8 +86,11 @@ extension TrapTests {
         }
     }
 
-    @Test("34: one device at full speed makes no conflict") func onlyOneWritesFast() throws {
+    /// [traps 51] In `make soak` 30,000 steps, with those of the next test.
+    @Test("34: one device at full speed makes no conflict, also if the hub answers late")
+    func onlyOneWritesFast() throws {
         let random = SeededRandom(named: "OnlyOneWrites", usual: 261_123)
+        var delays = random
         let home = try TemporaryDirectory("model")
         try Fleet.with(2) { fleet in
             let model = "\(home.path)/model"
@@ -97,7 +100,11 @@ extension TrapTests {
                 random: random, tested: fleet.devices[0].path, model: model, staysOpen: false)
             defer { tree.closeAll() }
             let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
-            try tree.run(steps: isSoak ? 10_000 : 500, comparing: 500)
+            for _ in 0..<(isSoak ? 150 : 5) {
+                if delays.oneIn(3) { fleet.hub.send(SIGSTOP) }
+                defer { fleet.hub.send(SIGCONT) }
+                try tree.run(steps: 100, comparing: 100)
+            }
             tree.closeAll()
             try fleet.settle()
             // The hub has sent no change to the writing device.

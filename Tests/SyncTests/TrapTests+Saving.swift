@@ -89,6 +89,14 @@ extension TrapTests {
                     subprocess.run(["fallocate", *words, "torrent"], check=True)
                     closed()
                 fallocate("-l", "64M")
+                # The kernel refuses these for file systems in user space, and changes nothing.
+                for mode in "-c", "-i":
+                    before = open("torrent", "rb").read()
+                    refused = subprocess.run(
+                        ["fallocate", mode, "-o", "0", "-l", "1M", "torrent"],
+                        capture_output=True, text=True)
+                    assert refused.returncode and "not supported" in refused.stderr, refused
+                    assert open("torrent", "rb").read() == before
                 for round in range(5):
                     with open("torrent", "r+b") as file:
                         for piece in range(4):
@@ -103,11 +111,16 @@ extension TrapTests {
             try fleet.expectSound()
             let theirs = "\(fleet.devices[1].path)/torrent"
             #expect(try versionSums("\(device.path)/torrent").allSatisfy(sums.contains))
+            // The versions are one chain.
+            let versions = try fleet.history(0, "torrent").versions
+            #expect(versions.map(\.parents) == [[]] + versions.dropLast().map { [$0.id] })
             #expect(try versionSums(theirs).last == sums.last)
             #expect(try fleet.conflicts(1, "torrent").isEmpty)
             // Parts that were never written are not filled with older contents.
             try Programs.fsctl("evict", theirs).succeed()
             #expect(try sum(theirs) == sums.last)
+            let file = try FileStatus(of: "\(fleet.devices[1].tree)/torrent")
+            #expect(file.allocated < file.size / 2)
         }
     }
 

@@ -242,7 +242,8 @@ extension Driver {
                 self.volume.closeWriter(
                     &content.writing, file: handle.file.raw, traits: self.traits(handle.node),
                     unique: unique,
-                    displaced: handle.state.displaced.load(ordering: .relaxed))
+                    displaced: handle.state.displaced.load(ordering: .relaxed),
+                    isWhole: handle.flags & O_TRUNC != 0)
                 if content.writing.writers == 0 { content.preImages = nil }
             }
             guard told != nil else { return false }

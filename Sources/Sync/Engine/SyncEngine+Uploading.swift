@@ -17,7 +17,7 @@ extension SyncEngine {
         for keyed in drafts {
             for revision in keyed.draft.changes.compactMap(\.revision)
             where !ready.contains(revision.id) {
-                if let unread = unreadable[revision.id], unread.until > lastExamined {
+                if failedUploads.isWaiting(revision.id, at: lastExamined) {
                     missing.insert(revision.id)
                     continue
                 }
@@ -63,7 +63,11 @@ extension SyncEngine {
                 torn.insert(package)
             }
         }
-        for keyed in result where unreadable.removePast(of: keyed) {
+        // The earlier versions of a document of which a later one, or the deletion, is sent now.
+        for keyed in result
+        where failedUploads.removePast(
+            of: keyed.path, except: keyed.draft.revisions + keyed.draft.heldBack)
+        {
             state.withLock { $0.problems[keyed.path] = nil }
         }
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
@@ -80,7 +84,7 @@ extension SyncEngine {
     /// Neither the hub nor this device has contents of a version that is to be sent.
     private func contentsAreMissing(of revision: Identifier, _ keyed: KeyedDraft) throws {
         postponeUpload(revision, keyed.path)
-        guard unreadable[revision]?.times ?? 0 >= SyncEngine.attempts else { return }
+        guard failedUploads.count(of: revision) >= SyncEngine.attempts else { return }
         let item = keyed.draft.item
         let withdrawn = try perform { [planner] table -> (path: [Name], isConflict: Bool)? in
             let isConflict = try planner.draft(item, in: &table).isOnlyConflict(revision)
@@ -105,7 +109,7 @@ extension SyncEngine {
             version \(revision) of \(keyed.path) is not sent, because its contents are neither \
             here nor at the hub
             """)
-        unreadable[revision] = nil
+        failedUploads.remove(revision)
         state.withLock { state in
             // What has arrived about the item can be applied now.
             (state.problems[keyed.path], state.isDueAgain) = (nil, true)
@@ -141,8 +145,8 @@ extension SyncEngine {
 
     private func isReadable(_ revision: Identifier) {
         ready.insert(revision)
-        if let known = unreadable.removeValue(forKey: revision) {
-            state.withLock { $0.problems[known.path] = nil }
+        if let path = failedUploads.remove(revision) {
+            state.withLock { $0.problems[path] = nil }
         }
     }
 
@@ -152,11 +156,9 @@ extension SyncEngine {
         _ revision: Identifier, _ path: String, because reason: String = SyncEngine.unreadable
     ) {
         ready.remove(revision)
-        let times = (unreadable[revision]?.times ?? 0) + 1
-        let pause = min(300, Double(1 << min(times, 10)))
-        unreadable[revision] = Unreadable(
-            until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
-            path: path, isOverQuota: reason == SyncEngine.overQuota)
+        failedUploads.insert(
+            revision, path: path, isOverQuota: reason == SyncEngine.overQuota,
+            now: cl_clock_monotonic_ns())
         state.withLock { $0.problems[path] = reason }
         // What else there is to send about the document does not wait for a conflict version.
         if reason == SyncEngine.overQuota { poke() }
@@ -164,8 +166,8 @@ extension SyncEngine {
 
     /// Until they are tried again, conflict versions that exceed the quota hold back nothing else.
     func holdBackWhatIsTooLarge() {
-        let heldBack = unreadable.filter { $0.value.isOverQuota && $0.value.until > lastExamined }
-        state.withLock { $0.heldBack = Set(heldBack.keys) }
+        let heldBack = failedUploads.overQuota(at: lastExamined)
+        state.withLock { $0.heldBack = heldBack }
     }
 
     /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
@@ -261,18 +263,5 @@ private struct Frames {
             .append(to: &bytes)
         plain += chunk.count
         count += 1
-    }
-}
-
-extension [Identifier: Unreadable] {
-    /// Removes the earlier revisions of a document of which a later one, or the deletion, is sent
-    /// now. Returns whether there were any.
-    fileprivate mutating func removePast(of keyed: SyncEngine.KeyedDraft) -> Bool {
-        let past = filter {
-            $0.value.path == keyed.path && !keyed.draft.revisions.contains($0.key)
-                && !keyed.draft.heldBack.contains($0.key)
-        }
-        for revision in past.keys { self[revision] = nil }
-        return !past.isEmpty
     }
 }

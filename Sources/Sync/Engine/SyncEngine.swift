@@ -58,8 +58,7 @@ package final class SyncEngine: @unchecked Sendable {
     let refusedStates: RefusedStates
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
-    /// Versions whose contents cannot be read here completely; they are tried again later.
-    var unreadable: [Identifier: Unreadable] = [:]
+    var failedUploads = FailedUploads()
     /// The versions of large contents that are being put into the tree, by the name of the prepared
     /// file.
     var carried: [String: (revision: Identifier, item: Identifier)] = [:]
@@ -261,8 +260,8 @@ package final class SyncEngine: @unchecked Sendable {
         let due = held.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min() ?? .max
         let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
         let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
-        let unread = unreadable.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
-        return min(due, again, nextPoll, nextHoldingReport, refused ?? .max, unread ?? .max)
+        let failed = failedUploads.next(after: lastExamined)
+        return min(due, again, nextPoll, nextHoldingReport, refused ?? .max, failed ?? .max)
     }
 
     private func rest(until time: Int64, wakes: Bool = true) {
@@ -422,16 +421,6 @@ struct Refusal {
     /// Monotonic nanoseconds.
     var until: Int64
     var times: Int
-}
-
-/// A version whose contents could not be read when it was to be sent.
-struct Unreadable {
-    /// Monotonic nanoseconds.
-    var until: Int64
-    var times: Int
-    var path: String
-    /// Whether it can be read, and the hub refused it because the quota is used up.
-    var isOverQuota = false
 }
 
 /// A change that waits for related changes.
