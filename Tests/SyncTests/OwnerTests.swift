@@ -241,8 +241,8 @@ struct OwnerTests {
                 try script(
                     fleet, 1,
                     """
-                    as \(user) sh -c 'cat bert/p.pages/diary bert/p.pages/box/in; ls bert/p.pages/box
-                        cat bert/.versions/p.pages/*/diary' 2>/dev/null || true
+                    as \(user) sh -c 'cat bert/p.pages/diary bert/p.pages/box/in
+                        ls bert/p.pages/box; cat bert/.versions/p.pages/*/diary' 2>/dev/null || true
                     as \(user) fsctl show bert/p.pages 1 2>&1 | grep -c secret || true
                     """)
             }
