@@ -2,6 +2,7 @@
 // are zigzag-encoded first.
 //   1 | count | { path length, path, kind, mode, modified, size, target length, target,
 //                 chunk count, { 33-byte id, length } }
+// Bit 16 of the mode is `Entry.isOfAnother`, which older readers ignore.
 // Format 2 is used when adjacent chunks are equal, as those of a hole are: each element of the
 // chunk list is then { 33-byte id, length, number of repetitions }.
 // A 10 GB photo library with chunks of 64 KiB costs 36 bytes for each chunk: 0.06 %.
@@ -31,7 +32,7 @@ extension Manifest {
             out.append(number: UInt64(entry.path.count))
             out += entry.path
             out.append(entry.kind.rawValue)
-            out.append(number: withTimes ? UInt64(entry.mode) : 0)
+            out.append(number: withTimes ? entry.codedMode : 0)
             out.append(number: withTimes ? zigzag(entry.modified) : 0)
             out.append(number: entry.size)
             out.append(number: UInt64(entry.target.count))
@@ -219,7 +220,8 @@ private struct Reader {
         else { return nil }
         return Manifest.Entry(
             path: path, kind: kind, mode: UInt16(truncatingIfNeeded: mode),
-            modified: unzigzag(modified), size: size, target: target)
+            isOfAnother: mode & Manifest.Entry.ofAnother != 0, modified: unzigzag(modified),
+            size: size, target: target)
     }
 
     /// Calls `body` with each chunk of an entry's list, and how often it is repeated. Returns
@@ -243,4 +245,9 @@ private struct Reader {
         }
         return true
     }
+}
+
+extension Manifest.Entry {
+    fileprivate static let ofAnother: UInt64 = 1 << 16
+    fileprivate var codedMode: UInt64 { UInt64(mode) | (isOfAnother ? Self.ofAnother : 0) }
 }

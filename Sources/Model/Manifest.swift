@@ -25,6 +25,9 @@ package struct Manifest: Hashable, Sendable {
         /// Permission bits, without set-user-ID and set-group-ID, which are never part of a
         /// version.
         package var mode: UInt16 { didSet { mode = SharedMode.bits(of: mode) } }
+        /// Whether it belongs to another user than its package, who keeps it from the package's
+        /// owner.
+        package var isOfAnother: Bool
         /// Nanoseconds since 1970.
         package var modified: Int64
         /// Bytes. For a symlink, the length of its target.
@@ -33,12 +36,14 @@ package struct Manifest: Hashable, Sendable {
         package var chunks: [ChunkReference]
 
         package init(
-            path: [UInt8] = [], kind: Kind = .file, mode: UInt16 = 0o644, modified: Int64 = 0,
-            size: UInt64 = 0, target: [UInt8] = [], chunks: [ChunkReference] = []
+            path: [UInt8] = [], kind: Kind = .file, mode: UInt16 = 0o644, isOfAnother: Bool = false,
+            modified: Int64 = 0, size: UInt64 = 0, target: [UInt8] = [],
+            chunks: [ChunkReference] = []
         ) {
             self.path = path
             self.kind = kind
             self.mode = SharedMode.bits(of: mode)
+            self.isOfAnother = isOfAnother
             self.modified = modified
             self.size = size
             self.target = target
@@ -59,6 +64,7 @@ package struct Manifest: Hashable, Sendable {
     /// The chunks of a plain file.
     package var fileChunks: [ChunkReference] { entries.first?.chunks ?? [] }
 
+    package var hasPartsOfOthers: Bool { entries.contains(where: \.isOfAnother) }
     package var isPackage: Bool { entries.count != 1 || !entries[0].path.isEmpty }
     package var size: UInt64 {
         entries.reduce(0) { sum, entry in

@@ -30,6 +30,24 @@ import Testing
         #expect(Manifest(chunks: [chunk(1), chunk(1)]).contentForm.first == 1)
     }
 
+    /// Older devices and hubs read bits above 16 and ignore them.
+    @Test("what another user keeps private in a package is a bit of the mode that others ignore")
+    func partsOfOthers() throws {
+        var manifest = Manifest(entries: [
+            Manifest.Entry(path: Array("a".utf8), mode: 0o600, isOfAnother: true, modified: 5),
+            Manifest.Entry(path: Array("b".utf8), mode: 0o644, modified: 5),
+        ])
+        let (bytes, form) = (manifest.encoded, manifest.contentForm)
+        #expect(bytes.first == 1)
+        #expect(Manifest(encoded: bytes) == manifest)
+        #expect(manifest.hasPartsOfOthers)
+        let outline = try #require(ManifestOutline(encoded: bytes))
+        #expect(outline.entries.map(\.entry.isOfAnother) == [true, false])
+        manifest.entries[0].isOfAnother = false
+        // It is no difference of contents, and one byte more.
+        #expect(manifest.contentForm == form && manifest.encoded.count == bytes.count - 1)
+    }
+
     @Test("a manifest cannot ask for more memory than the largest document has")
     func bomb() {
         let bytes = Manifest(chunks: [chunk(0), chunk(0)]).encoded

@@ -110,6 +110,31 @@ import Testing
         }
     }
 
+    @Test("a device speaks no TLS before 1.2, whatever the hub offers")
+    func oldTLS() throws {
+        let scratch = try TemporaryDirectory("certificates")
+        let own = try makeCertificate(in: scratch, "own.pem")
+        /// Asks a server that speaks only this version, and answers with a page of text.
+        func ask(_ version: String) throws -> String {
+            let server = try Beside(
+                running: "openssl",
+                [
+                    "s_server", "-accept", "127.0.0.1:0", "-www", "-cert", own, "-key",
+                    own + ".key", version, "-cipher", "ALL:@SECLEVEL=0",
+                ])
+            try server.wait(for: "ACCEPT")
+            let place = server.said.split(separator: "\n").first { $0.hasPrefix("ACCEPT") }
+            let port = try #require(place?.split(separator: ":").last.flatMap { Int($0) })
+            return try answer("https://127.0.0.1:\(port)", certificate: own)
+        }
+        let new = try ask("-tls1_2")
+        #expect(!new.contains("TLS"), "\(new)")
+        for old in ["-tls1", "-tls1_1"] {
+            let refused = try ask(old)
+            #expect(refused.contains("TLS") && refused != new, "\(old): \(refused)")
+        }
+    }
+
     @Test("unencrypted connections only to this machine, unless allowed") func clear() throws {
         for address in [
             "https://hub.example:8420", "http://localhost:1", "http://127.0.0.1:8420",

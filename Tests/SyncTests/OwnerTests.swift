@@ -9,9 +9,9 @@ import Testing
     .enabled(if: geteuid() == 0, "only root can change owners and act as other users"))
 struct OwnerTests {
     /// The users of the first machine, by whose ids scripts name them.
-    private static let here = ["anna": 2001, "bert": 2002, "carl": 2003]
+    private static let here = ["anna": 2001, "bert": 2002, "carl": 2003, "dora": 2004]
     /// Those of the second one, which does not know Carl.
-    private static let there = ["anna": 3001, "bert": 3002]
+    private static let there = ["anna": 3001, "bert": 3002, "dora": 3004]
 
     private let here: TestAccounts
     private let there: TestAccounts
@@ -210,6 +210,60 @@ struct OwnerTests {
             try fleet.settle()
             #expect(fleet.text(1, "bert/p.pages/in/f") == "3\n")
             #expect(try owners(fleet, 1, paths) == modes.map { "3001:3001 \($0)" })
+        }
+    }
+
+    @Test("what somebody keeps private in another user's package stays private elsewhere")
+    func partsOfOthers() throws {
+        try withTwo { fleet in
+            try script(
+                fleet, 0,
+                """
+                as 2002 sh -c 'umask 022; mkdir -m 777 bert/p.pages; echo 1 > bert/p.pages/text'
+                as 2001 sh -c 'cd bert/p.pages; umask 022; echo open > open
+                    umask 077; echo secret > diary; mkdir box; umask 022; echo secret > box/in'
+                """)
+            try fleet.settle()
+            let parts = ["", "/text", "/open", "/diary", "/box", "/box/in"]
+            let paths = parts.map { "bert/p.pages\($0)" }.joined(separator: " ")
+            let here = [
+                "2002:2002 777", "2002:2002 644", "2001:2001 644", "2001:2001 600",
+                "2001:2001 700", "2001:2001 644",
+            ]
+            let there = [
+                "3002:3002 777", "3002:3002 644", "3002:3002 644", "65534:65534 600",
+                "65534:65534 700", "65534:65534 644",
+            ]
+            #expect(try owners(fleet, 0, paths) == here)
+            #expect(try owners(fleet, 1, paths) == there)
+            /// What the package's owner finds of the secrets on the second device.
+            func found(by user: Int = 3002) throws -> String {
+                try script(
+                    fleet, 1,
+                    """
+                    as \(user) sh -c 'cat bert/p.pages/diary bert/p.pages/box/in
+                        ls bert/p.pages/box; cat bert/.versions/p.pages/*/diary' 2>/dev/null || true
+                    as \(user) fsctl show bert/p.pages 1 2>&1 | grep -c secret || true
+                    """)
+            }
+            #expect(try found() == "0\n")
+            // Bert's save on the second device changes nothing about it, on either device.
+            try script(fleet, 1, "as 3002 sh -c 'echo 2 >> bert/p.pages/text'")
+            try fleet.settle()
+            #expect(fleet.text(0, "bert/p.pages/text") == "1\n2\n")
+            #expect(try owners(fleet, 0, paths) == here)
+            #expect(try owners(fleet, 1, paths) == there)
+            #expect(try found() == "0\n")
+            // Nor do another owner of the package, and a new save.
+            try script(fleet, 0, "chown 2004:2004 bert/p.pages; echo 3 >> bert/p.pages/text")
+            try fleet.settle()
+            try script(fleet, 0, "as 2001 sh -c 'echo 4 >> bert/p.pages/diary'")
+            try fleet.settle()
+            #expect(fleet.text(1, "bert/p.pages/diary") == "secret\n4\n")
+            let present = try owners(fleet, 1, paths)
+            #expect(present.first == "3004:3004 777")
+            #expect(Array(present.dropFirst(3)) == Array(there.dropFirst(3)))
+            #expect(try found(by: 3004) == "0\n")
         }
     }
 

@@ -15,7 +15,7 @@ package struct CallerLimits: Sendable {
     /// The time between two requests of a connection.
     package var idleSeconds: Int64 = 120
     /// The bytes of bodies that are held in memory: for one account, and for all.
-    package var bodyBytesPerAccount = 32 << 20
+    package var bodyBytesPerAccount = 24 << 20
     package var bodyBytes = 256 << 20
     package var versions = VersionLimits()
 

@@ -31,32 +31,38 @@ package enum FileOwner: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - directory: The directory that contains it.
-    ///   - includingContents: Whether everything in it gets the same owner.
+    ///   - includingContents: Whether everything in it that has its owner gets the same new owner.
+    ///     What others have in a package stays theirs.
     package func give(_ file: Int32, in directory: Int32, includingContents: Bool) throws(Errno) {
         var parent = stat()
         try check(cl_fstat(directory, &parent))
         let (uid, gid) = ids(in: parent)
-        try FileOwner.give(file, uid, gid, includingContents)
-    }
-
-    private static func give(_ file: Int32, _ uid: uid_t, _ gid: gid_t, _ includingContents: Bool)
-        throws(Errno)
-    {
         var status = stat()
         try check(cl_fstat(file, &status))
-        if status.st_uid != uid { try check(cl_chown_fd(file, uid, gid)) }
-        guard includingContents, FileSnapshot(status).isDirectory else { return }
-        var names: [Name] = []
-        try forEachName(in: file) { names.append($0) }
-        for name in names {
-            let inner: Descriptor
-            do throws(Errno) {
-                inner = try openBeneath([name], from: file, flags: O_PATH)
-            } catch {
-                if error.isMissing { continue }
-                throw error
+        try FileOwner.give(file, from: status.st_uid, uid, gid, includingContents)
+    }
+
+    /// The owner of a directory is changed after what is in it, so that an interrupted change can
+    /// be repeated.
+    private static func give(
+        _ file: Int32, from former: uid_t, _ uid: uid_t, _ gid: gid_t, _ includingContents: Bool
+    ) throws(Errno) {
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        if includingContents, FileSnapshot(status).isDirectory {
+            var names: [Name] = []
+            try forEachName(in: file) { names.append($0) }
+            for name in names {
+                let inner: Descriptor
+                do throws(Errno) {
+                    inner = try openBeneath([name], from: file, flags: O_PATH)
+                } catch {
+                    if error.isMissing { continue }
+                    throw error
+                }
+                try give(inner.raw, from: former, uid, gid, true)
             }
-            try give(inner.raw, uid, gid, true)
         }
+        if status.st_uid == former, former != uid { try check(cl_chown_fd(file, uid, gid)) }
     }
 }

@@ -28,13 +28,17 @@ struct Finishing {
         guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
         else { return }
         for entry in manifest.entries where !entry.path.isEmpty {
-            try apply([name] + entry.names, as: path + entry.names, mode: entry.mode, owner: nil)
+            try apply(
+                [name] + entry.names, as: path + entry.names, mode: entry.mode,
+                isOfAnother: entry.isOfAnother)
         }
     }
 
-    private func apply(_ made: [Name], as path: [Name], mode: UInt16?, owner: OwnerName?)
-        throws(Errno)
-    {
+    /// - Parameter isOfAnother: As in a manifest: the owner is not known, and is not the package's.
+    private func apply(
+        _ made: [Name], as path: [Name], mode: UInt16?, owner: OwnerName? = nil,
+        isOfAnother: Bool = false
+    ) throws(Errno) {
         let file = try openBeneath(made, from: incoming, flags: O_PATH)
         let status = FileSnapshot(try file.status())
         var mode = mode
@@ -45,9 +49,12 @@ struct Finishing {
         {
             local = try LocalAttributes(of: old.raw)
             if status.isFile { mode = mode ?? replaced.permissions }
-            if !keepsOwner { local.takeOwner(from: try new(made, path).owned(by: owner)) }
+            if !keepsOwner, !isOfAnother {
+                local.takeOwner(from: try new(made, path).owned(by: owner))
+            }
         } else {
             local = try new(made, path).owned(by: owner)
+            if isOfAnother { local.takeOverflowOwner() }
         }
         guard !status.isSymlink else { return try local.setOwner(of: file.raw) }
         try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)

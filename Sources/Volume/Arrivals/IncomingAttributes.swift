@@ -110,6 +110,9 @@ package struct LocalAttributes {
         (uid, gid) = (other.uid, other.gid)
     }
 
+    /// The owner is not known on this machine.
+    mutating func takeOverflowOwner() { (uid, gid) = Accounts.overflow }
+
     private static func list(_ name: String, of file: Int32) -> [UInt8]? {
         let value = (try? extendedAttribute(name, of: file)) ?? []
         return value.isEmpty ? nil : value

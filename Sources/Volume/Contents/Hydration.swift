@@ -297,7 +297,10 @@ final class Hydration: Sendable {
         }
         if known.0 != nil {
             let encoded = manifest.encoded
-            try journal.write { try $0.setManifest(encoded, content: manifest.digest, of: version) }
+            try journal.write {
+                try $0.setManifest(encoded, content: manifest.digest, of: version)
+                if manifest.hasPartsOfOthers { try $0.setProtection(of: version, .unknown) }
+            }
         }
         return manifest
     }

@@ -232,6 +232,9 @@ struct ArrivalAdopter {
         }
         // The owner and lists are those of the document here; the mode is the one that was sent.
         version.protection = try roles.protection(of: item, t)
+        if Manifest(encoded: arrival.manifest)?.hasPartsOfOthers == true {
+            version.protection = .unknown
+        }
         if let (owner, known) = try t.version(id: version.id) {
             guard owner == item.key else { return }
             if let protection = version.protection {

@@ -37,8 +37,10 @@ struct PackageBuilder {
     private let mayGoOn: () throws(VolumeError) -> Void
     /// The newest change time of anything in the package. Programs cannot set change times back.
     var newest: Int64 = 0
+    /// The protection of the package itself.
+    private let package: Protection
     /// The protection of the version: that of the package, restricted by those of its parts.
-    var protection = Protection.unknown
+    private(set) var protection: Protection
     var entries: [Manifest.Entry] = []
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
@@ -51,8 +53,11 @@ struct PackageBuilder {
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
-        _ lostFiles: LostPackageFiles? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
+        of package: Protection = .unknown, _ lostFiles: LostPackageFiles? = nil,
+        mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
+        self.package = package
+        protection = package
         self.known = known
         self.lostFiles = lostFiles
         self.mayGoOn = mayGoOn
@@ -92,20 +97,24 @@ struct PackageBuilder {
         for name in names.sorted() where !isBusy {
             let status = try entryStatus(name, in: directory)
             let snapshot = FileSnapshot(status)
-            protection = protection.covering(
-                Protection(status), isDirectory: snapshot.isDirectory)
-            try add(name, snapshot, in: directory, path: path + [name])
+            let part = Protection(status)
+            protection = protection.covering(part, isDirectory: snapshot.isDirectory)
+            let isOfAnother =
+                part.owner != package.owner
+                && package.covering(part, isDirectory: snapshot.isDirectory) == .unknown
+            try add(name, snapshot, isOfAnother, in: directory, path: path + [name])
         }
     }
 
     private mutating func add(
-        _ name: Name, _ snapshot: FileSnapshot, in directory: Int32, path: [Name]
+        _ name: Name, _ snapshot: FileSnapshot, _ isOfAnother: Bool, in directory: Int32,
+        path: [Name]
     )
         throws(Errno)
     {
         var entry = Manifest.Entry(
             path: Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")])),
-            mode: snapshot.permissions, modified: snapshot.modified)
+            mode: snapshot.permissions, isOfAnother: isOfAnother, modified: snapshot.modified)
         newest = max(newest, snapshot.changed)
         if snapshot.isDirectory {
             entry.kind = .directory
@@ -198,8 +207,7 @@ extension Volume {
             let file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             let snapshot = FileSnapshot(try file.status())
             let protection = Protection(of: file.raw)
-            var builder = PackageBuilder(known: [:], nil, unchangedSince: 0)
-            builder.protection = protection
+            var builder = PackageBuilder(known: [:], nil, unchangedSince: 0, of: protection)
             if snapshot.isDirectory {
                 try builder.add(directory: file.raw, path: [])
                 if !builder.isBusy, builder.absent.isEmpty {

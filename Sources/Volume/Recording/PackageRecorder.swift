@@ -224,9 +224,9 @@ struct PackageRecorder {
             guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
-                powerLoss.map { LostPackageFiles($0, prior) }, mayGoOn: closing.check)
+                of: Protection(of: root.raw), powerLoss.map { LostPackageFiles($0, prior) },
+                mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
-            builder.protection = Protection(of: root.raw)
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
             for inner in builder.absent {

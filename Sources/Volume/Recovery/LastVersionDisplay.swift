@@ -49,7 +49,8 @@ struct LastVersionDisplay {
         else { return }
         let root = try openBeneath(path, from: volume.root, flags: O_PATH | O_DIRECTORY)
         var builder = PackageBuilder(
-            known: [:], manifest, unchangedSince: item.changed, LostPackageFiles(loss, manifest))
+            known: [:], manifest, unchangedSince: item.changed,
+            LostPackageFiles(loss, manifest))
         try builder.add(directory: root.raw, path: [])
         guard !builder.isBusy else { throw VolumeError(.busy, "\(item.name) is in use.") }
         let lost = builder.files(toShowAgain: manifest)
