@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 
 /// The mounted file systems, as the kernel lists them. It asks no file system, so a dead mount is
 /// no problem.
@@ -10,8 +11,13 @@ package enum MountTable {
     }
 
     package static func entries() throws -> [Entry] {
-        let table = try String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)
-        return table.split(separator: "\n").compactMap { line in
+        // The kernel gives a part of the table at each read. `String(contentsOfFile:)` takes the
+        // first one, of 4 KB, for the whole file.
+        let file = try OpenFile("/proc/self/mountinfo", O_RDONLY)
+        let handle = FileHandle(fileDescriptor: file.descriptor, closeOnDealloc: false)
+        var table = Data()
+        while let part = try handle.read(upToCount: 1 << 16), !part.isEmpty { table += part }
+        return String(decoding: table, as: UTF8.self).split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ")
             guard words.count > 6, let dash = words.firstIndex(of: "-"), dash + 2 < words.count
             else { return nil }
