@@ -11,7 +11,7 @@ enum Sizes {
         "Mount.Driver": 3_500, "Volume.Volume": 3_410,
         "Sync.SyncEngine": 2_060, "Hub.Description": 1_400, "Reconcile.SyncPlanner": 1_265,
         "FileCoordination.Document": 1_070, "Hub.LedgerTransaction": 960,
-        "Coordination.Coordination": 850, "Hub.Hub": 760, "Journal.Reader": 800,
+        "Coordination.Coordination": 850, "Hub.Hub": 760, "Journal.Reader": 806,
         "Journal.Salvager": 700, "concord.Service": 750, "Sync.JournalTable": 650,
     ]
 
