@@ -26,6 +26,8 @@ package enum PlantedFault: String, CaseIterable {
     case trapsAtFarDates
     /// A version in `.versions` is readable for those who may read the present file.
     case forgetsFormerModes
+    /// The daemon tells everybody who may read a document of all its versions.
+    case tellsAllVersions
 
     package var isPlanted: Bool {
         #if DEBUG

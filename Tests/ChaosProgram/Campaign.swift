@@ -19,8 +19,11 @@ struct Campaign {
             atPath: directory, withIntermediateDirectories: true)
     }
 
-    /// How long devices may take to be in step.
-    private var settleSeconds: Double { Double(options.number("settle", 120)) }
+    private var patience: World.Patience {
+        let seconds = options.number("settle", 120)
+        return World.Patience(
+            seconds: Double(seconds), still: Double(options.number("still", seconds)))
+    }
     private var command: String { CommandLine.arguments.first ?? "chaos" }
 
     func run() throws -> Bool {
@@ -30,11 +33,13 @@ struct Campaign {
         var plan = Plan(
             seed: seed, devices: devices, actions: options.number("actions", 150),
             pause: options.number("pause", 60), faults: try options.faults,
-            odds: options["odds"].flatMap { Int($0) })
+            odds: options["odds"].flatMap { Int($0) },
+            often: options.number("often", 2), focus: try options.focus)
+        for _ in 0..<options.number("skip", 0) { _ = plan.round() }
         say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
         let history = try History(file: "\(directory)/history.jsonl")
         let runner = try Runner(
-            devices: devices, history: history, settleSeconds: settleSeconds)
+            devices: devices, history: history, patience: patience)
         let begun = ContinuousClock.now
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
         var count = 0
@@ -69,7 +74,7 @@ struct Campaign {
         let history = try History(file: "\(directory)/history.jsonl")
         say("chaos: the history is in \(directory)")
         let runner = try Runner(
-            devices: devices, history: history, settleSeconds: settleSeconds)
+            devices: devices, history: history, patience: patience)
         for round in 1...options.number("times", 1) {
             for actions in try PlanText.rounds(of: text) {
                 let violations = try runner.run(actions)
@@ -116,7 +121,7 @@ struct Campaign {
                 let present =
                     try runner
                     ?? Runner(
-                        devices: devices, history: History(), settleSeconds: settleSeconds)
+                        devices: devices, history: History(), patience: patience)
                 runner = present
                 let found = try present.run(candidate)
                 let isSame = !kinds.isDisjoint(with: found.map(\.kind))

@@ -4,9 +4,12 @@ import Support
 
 /// Causes faults around real devices and a real hub, and checks whether a promise is broken.
 ///
-///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
+///     chaos run [--seed N] [--minutes M] [--rounds N] [--skip ROUNDS] [--devices N]
+///               [--actions N] [--pause MS]
 ///               [--out DIR] [--shrink MINUTES] [--only FAULT,…] [--without FAULT,…]
-///               [--odds N: each fault in one of N rounds] [--settle SECONDS]
+///               [--odds N: each fault in one of N rounds] [--often N: at most in such a round]
+///               [--focus WORK,…]
+///               [--settle SECONDS] [--still SECONDS: gives up when nothing changes for so long]
 ///     chaos planted [NAME…] [--minutes M] [--shrink MINUTES] [--seed N] [--out DIR]
 ///         plants faults that the product once had, one after another, and must find them
 ///     chaos replay FILE [--times N] [--shrink MINUTES]     repeats the actions of a failed run
@@ -106,6 +109,20 @@ struct Options {
             return try (named("only") ?? Plan.Fault.allCases).filter { !without.contains($0) }
         }
     }
+
+    /// The kinds of work of which there is more than usual.
+    var focus: [Plan.Focus] {
+        get throws {
+            try (values["focus"] ?? "").split(separator: ",").map { word in
+                guard let focus = Plan.Focus(rawValue: String(word)) else {
+                    let all = Plan.Focus.allCases.map(\.rawValue).joined(separator: ", ")
+                    throw SupportError("\(word) is none of \(all)")
+                }
+                return focus
+            }
+        }
+    }
+
     func number(_ name: String, _ usual: Int) -> Int { values[name].flatMap { Int($0) } ?? usual }
 }
 

@@ -193,16 +193,25 @@ struct Checker {
             else { continue }
             savers[content] = (user, mode)
         }
+        let versions = events.filter { $0.kind == .version }
+        let ids = Dictionary(versions.map { ($0.version, $0) }) { one, _ in one }
         for event in events where event.kind == .readBy {
-            guard let (saver, mode) = event.content.flatMap({ savers[$0] }),
+            let told =
+                event.version.flatMap { ids[$0] }
+                ?? versions.first {
+                    event.number != nil && $0.number == event.number
+                        && $0.document == event.document && $0.actor == event.actor
+                }
+            guard let (saver, mode) = (told ?? event).content.flatMap({ savers[$0] }),
                 saver.rawValue != event.detail, mode & 0o004 == 0,
                 !isMadeCurrentAgain(event)
             else { continue }
             let way = event.verb?.joined(separator: " ") ?? ""
             note(
                 .leaked, event, "\(event.actor) \(event.path ?? "")",
-                "\(event.detail ?? "") reads \(event.writers ?? "") by \(way), which \(saver) "
-                    + "saved with mode \(String(mode, radix: 8))")
+                "\(event.detail ?? "") \(told == nil ? "reads" : "knows of") "
+                    + "\((told ?? event).writers ?? "") by \(way), which \(saver) saved with mode "
+                    + "\(String(mode, radix: 8))")
         }
     }
 

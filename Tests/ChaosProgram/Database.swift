@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Support
 
 /// An SQLite database to which programs only add rows. Each row names its writer.
@@ -45,7 +46,8 @@ struct Database {
 
     /// Opens and closes the database, so that SQLite writes a log that was left behind into it.
     func recover() {
-        guard FileManager.default.fileExists(atPath: path) else { return }
+        let hasLog = ["-wal", "-journal"].contains { access(path + $0, F_OK) == 0 }
+        guard hasLog else { return }
         _ = try? Command(
             "sqlite3", "-cmd", ".timeout 20000", path,
             "SELECT count(*) FROM sqlite_master; PRAGMA wal_checkpoint"

@@ -36,8 +36,10 @@ struct DevicePrograms {
             event.outcome = ProgramCalls.name(error)
             let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)
             let isPlain = [ENOENT, EEXIST, ENOTEMPTY, ENOTDIR].contains(error.code)
+            let isOfTheHub = error.code == EACCES && site.isRefusedByHub
             let isOfTheDisk = error.code == ENOSPC && (isFull || site.isFull)
-            if !isPlain && (faults != site.faultCount || isOfTheLine || isOfTheDisk) {
+            let isExcused = faults != site.faultCount || isOfTheLine || isOfTheDisk || isOfTheHub
+            if !isPlain && isExcused {
                 event.detail = "excused"
             }
         }
@@ -188,13 +190,12 @@ struct DevicePrograms {
         began(event)
         let faults = site.faultCount
         ask(&event, "rewind", "--to", "\(seconds)s", place(path))
-        site.waitUntilUp()
-        let below = try? FileManager.default.subpathsOfDirectory(atPath: place(path))
-        for name in [path] + (below ?? []).sorted().map({ "\(path)/\($0)" })
-        where !Package.isInside(name) && !Database.isLog(name) {
-            var seen = Inventory.look(at: place(name), named: name, .observed, site.name)
+        let all = looks {
+            let below = try? FileManager.default.subpathsOfDirectory(atPath: place(path))
+            return [path] + (below ?? []).sorted().map { "\(path)/\($0)" }
+        }
+        for var seen in all {
             (seen.action, seen.verb) = (event.action, event.verb)
-            seen.detail = seen.detail?.split(separator: " ").first.map(String.init)
             history.note(seen)
         }
         if faults != site.faultCount { event.detail = "excused" }
@@ -204,14 +205,27 @@ struct DevicePrograms {
 
     /// After a fault it is not known how far the action came, so the present state is recorded.
     private func observe(_ action: Action) {
-        site.waitUntilUp()
-        for path in action.verb.paths {
-            for name in [path, path + "~", path + ".draft"] {
-                var event = Inventory.look(at: place(name), named: name, .observed, site.name)
-                event.action = action.number
+        let all = looks {
+            action.verb.paths.flatMap { [$0, $0 + "~", $0 + ".draft"] }
+        }
+        for var event in all {
+            event.action = action.number
+            history.note(event)
+        }
+    }
+
+    /// What is at these paths. A device that is killed meanwhile shows nothing, so they are looked
+    /// at again then.
+    private func looks(at paths: () -> [String]) -> [Event] {
+        while true {
+            site.waitUntilUp()
+            let faults = site.faultCount
+            let seen = paths().filter { !Package.isInside($0) && !Database.isLog($0) }.map {
+                var event = Inventory.look(at: place($0), named: $0, .observed, site.name)
                 event.detail = event.detail?.split(separator: " ").first.map(String.init)
-                history.note(event)
+                return event
             }
+            if faults == site.faultCount { return seen }
         }
     }
 }

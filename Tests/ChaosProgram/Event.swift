@@ -24,7 +24,8 @@ struct Event: Codable, Hashable, Sendable {
         /// After settling: what is at a path of a device (`detail`: the kind and the mode), and
         /// each version of each document there (`detail`: current, history or conflict).
         case item, version
-        /// A user (`detail`) could read `content` on the device, in the way that `verb` says.
+        /// A user (`detail`) could read `content` on the device, in the way that `verb` says, or
+        /// was told that `version`, or the version `number` of `document`, exists.
         case readBy
         /// The state of an earlier round at a later time.
         case left
@@ -47,9 +48,10 @@ struct Event: Codable, Hashable, Sendable {
     var base: String?
     var outcome: String?
     var detail: String?
-    /// The ids of the document and of the version.
+    /// The ids of the document and of the version, and the version's number on the device.
     var document: String?
     var version: String?
+    var number: Int?
     var parents: [String]?
     /// The rows that a program adds to a database, or that were found in one.
     var rows: [String]?

@@ -60,6 +60,7 @@ struct Inventory {
                 event.document = document
                 event.detail = version["kind"] as? String
                 event.version = version["id"] as? String
+                event.number = version["number"] as? Int
                 event.parents = version["parents"] as? [String]
                 do {
                     let number = version["number"] as? Int ?? 0
@@ -85,22 +86,25 @@ struct Inventory {
     /// Records what an ordinary user can read of users' files, with a program that tries.
     func reading(of user: User, inRound round: Int) {
         let documents = (try? self.documents(ofRound: round)) ?? []
-        let paths = Dictionary(
-            documents.filter { User.isSaved($0.1) }, uniquingKeysWith: { one, _ in one })
-        guard !paths.isEmpty else { return }
-        guard let lines = user.probe(site.volume.path, round, paths.keys.sorted()) else {
+        let named = documents.filter { User.isSaved($0.1) }.map { "\($0.0)=\($0.1)" }
+        guard !named.isEmpty else { return }
+        let findings: [Probe.Finding]
+        do { findings = try user.probe(site.volume.path, round, named.sorted()) } catch {
             var event = Event(.examined, site.name)
-            (event.outcome, event.detail) = ("failed", "the probe of \(user) failed")
+            (event.outcome, event.detail) = ("failed", "the probe of \(user) failed: \(error)")
             return history.note(event, round: round)
         }
-        for line in lines {
-            let words = line.split(separator: "\t", omittingEmptySubsequences: false)
-                .map(String.init)
-            guard words.count == 4 else { continue }
+        for finding in findings {
             var event = Event(.readBy, site.name)
             event.detail = user.rawValue
-            (event.path, event.verb) = (paths[words[1]] ?? words[1], [words[0]])
-            (event.content, event.writers) = (words[2], words[3])
+            (event.path, event.verb) = (finding.path, [finding.way])
+            let words = finding.what.split(separator: " ").map(String.init)
+            switch words.first {
+            case "version": event.version = words.last
+            case "number":
+                (event.document, event.number) = (finding.document, words.last.flatMap { Int($0) })
+            default: (event.content, event.writers) = (finding.what, finding.writers)
+            }
             history.note(event, round: round)
         }
     }

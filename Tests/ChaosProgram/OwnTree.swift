@@ -69,8 +69,10 @@ struct OwnTree {
             guard hasRoom(path) else { return missing }
             put(path, content)
             return .ok
-        case .package(let path, _, _):
+        case .package(let path, let way, _):
             guard hasRoom(path) else { return missing }
+            // The save begins by removing a draft that an interrupted one has left.
+            if way == .exchange || nodes[path] == nil { move(path + ".draft", to: nil) }
             putPackage(path, content)
             return .ok
         case .transact(let path, _):

@@ -9,7 +9,9 @@ struct Plan {
     let pause: Int
     private let faults: [Fault]
     private let odds: Int?
-    private var random: SeededRandom
+    private let often: Int
+    private let focus: [Focus]
+    var random: SeededRandom
     private var number = 0
     /// The paths that were probably created in this round, by directory.
     private var made: [String: [String]] = [:]
@@ -22,10 +24,15 @@ struct Plan {
     /// - Parameters:
     ///   - faults: The kinds of faults that may occur.
     ///   - odds: Each of them occurs in one of so many rounds; nil for what is usual.
+    ///   - often: How many times a fault occurs at most in a round that has it.
+    ///   - focus: The work of which there is more than usual.
     init(
         seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60,
-        faults: [Fault] = Fault.allCases, odds: Int? = nil
+        faults: [Fault] = Fault.allCases, odds: Int? = nil, often: Int = 2,
+        focus: [Focus] = []
     ) {
+        self.often = often
+        self.focus = focus
         self.faults = faults
         self.odds = odds
         random = SeededRandom(seed: seed)
@@ -58,6 +65,13 @@ struct Plan {
             let isShared = random.below(5) < 2
             clocks[device] += random.below(2 * pause + 1)
             number += 1
+            if !focus.isEmpty, random.oneIn(2) {
+                for verb in series(random.pick(focus), device) {
+                    round.append(Action(number, at: clocks[device], "dev\(device)", verb))
+                    number += 1
+                }
+                continue
+            }
             let directory = isShared ? Plan.sharedDirectory : own(device)
             let verb = isShared ? verb(in: directory) : ownVerb(device)
             // Only contents that are at the hub can be evicted. Others must be refused.
@@ -161,7 +175,7 @@ struct Plan {
     }
 
     /// Of a camera without a clock, of another century, and of an archive that nobody believes.
-    private static let dates = [0, -3_000_000_000, 951_782_400, 10_413_792_000, 253_402_300_799]
+    static let dates = [0, -3_000_000_000, 951_782_400, 10_413_792_000, 253_402_300_799]
 
     private mutating func rewound(_ directory: String) -> String {
         switch random.below(4) {
@@ -219,7 +233,7 @@ struct Plan {
     /// the round settles.
     private mutating func occurrences(of fault: Fault, until length: Int) -> Round {
         var round: Round = []
-        for _ in 0..<(1 + random.below(2)) {
+        for _ in 0..<(1 + random.below(often)) {
             let start = random.below(max(length, 1))
             let end = start + 100 + random.below(2_000)
             let device = "dev\(random.below(devices))"

@@ -12,27 +12,31 @@ struct Planted {
         /// Where it was found: a file and a number of `findings`, or the simulation of the planner.
         let origin: String
         let circumstances: [Plan.Fault]
+        /// The work that it needs, and that is rare otherwise.
+        let focus: [Plan.Focus]
         /// The promises that it breaks. Others do not count, because another fault broke them.
         let breaks: Set<Violation.Kind>
 
         init(
             _ name: String, _ origin: String, _ circumstances: [Plan.Fault],
-            breaks: Set<Violation.Kind>
+            with focus: [Plan.Focus] = [], breaks: Set<Violation.Kind>
         ) {
-            (self.name, self.origin) = (name, origin)
+            (self.name, self.origin, self.focus) = (name, origin, focus)
             (self.circumstances, self.breaks) = (circumstances, breaks)
         }
     }
 
     static let faults = [
-        Fault("thinsByWallClock", "keep 6", [.clockSet], breaks: [.lost]),
+        Fault("thinsByWallClock", "keep 6", [.clockSet], with: [.versions], breaks: [.lost]),
         Fault(
-            "evictsUnconfirmed", "keep 1", [.signedOut, .quotaUsedUp],
+            "evictsUnconfirmed", "keep 1", [.signedOut, .quotaUsedUp], with: [.evictions],
             breaks: [.lost, .told, .tree, .unsettled, .invented]),
         Fault(
-            "purgesWhatWaits", "keep 4", [.lineStalls, .offline],
+            "purgesWhatWaits", "keep 4", [.lineStalls, .offline], with: [.purges],
             breaks: [.unsettled, .tree, .lost]),
-        Fault("leavesCopiesUnsynced", "keep 11, faults 2", [.powerLost], breaks: [.lost]),
+        Fault(
+            "leavesCopiesUnsynced", "keep 11, faults 2", [.powerLost], with: [.overwriting],
+            breaks: [.lost]),
         Fault(
             "keepsOutbox", "faults 1", [.hubRolledBack, .lineStalls],
             breaks: [.unsettled, .tree, .lost, .died]),
@@ -41,14 +45,20 @@ struct Planted {
             breaks: [.unsettled, .tree, .lost, .unsound]),
         Fault("neverSplits", "keep 15", [.storeCopied], breaks: [.unsettled]),
         Fault("makesMissingParts", "keep 2", [.partMissing], breaks: [.unsound, .tree, .lost]),
-        Fault("trapsAtFarDates", "keep 5, suites 1", [], breaks: [.died, .told, .hung]),
-        Fault("forgetsFormerModes", "guard 1, 4", [], breaks: [.leaked]),
         Fault(
-            "forgetsWhatWasAgreedOn", "keep 9", [.quotaUsedUp],
+            "trapsAtFarDates", "keep 5, suites 1", [], with: [.dates],
+            breaks: [.died, .told, .hung]),
+        Fault("forgetsFormerModes", "guard 1, 4", [], with: [.users], breaks: [.leaked]),
+        Fault("tellsAllVersions", "guard 4", [], with: [.users], breaks: [.leaked]),
+        Fault(
+            "forgetsWhatWasAgreedOn", "keep 9", [.quotaUsedUp], with: [.meetings],
             breaks: [.conflict, .tree, .lost, .unsettled]),
         Fault(
-            "overwritesUnsent", "simulation", [.lineStalls], breaks: [.lost, .tree, .conflict]),
-        Fault("dropsConflicts", "simulation", [.offline], breaks: [.lost, .unsettled, .tree]),
+            "overwritesUnsent", "simulation", [.lineStalls], with: [.meetings],
+            breaks: [.lost, .tree, .conflict]),
+        Fault(
+            "dropsConflicts", "simulation", [.offline], with: [.meetings],
+            breaks: [.lost, .unsettled, .tree]),
         Fault(
             "staleIsFresh", "simulation", [.deviceRolledBack],
             breaks: [.conflict, .tree, .unsettled, .lost]),
@@ -115,7 +125,8 @@ struct Planted {
         var words = [
             "run", "--seed", options["seed"] ?? "1", "--minutes", "\(minutes.find)", "--shrink",
             "\(minutes.shrink)", "--devices", "2", "--actions", "60", "--odds", "1", "--settle",
-            "40", "--out", home, "--only", only,
+            "40", "--still", "12", "--often", "4", "--out", home, "--only", only,
+            "--focus", fault.focus.map(\.rawValue).joined(separator: ","),
         ]
         if let tries = options["tries"] { words += ["--tries", tries] }
         let output = try chaos(
@@ -149,7 +160,11 @@ struct Planted {
         // Only debug programs can have a fault; they are where this program was built.
         let own = URL(filePath: program).deletingLastPathComponent().path
         let programs = ProcessInfo.processInfo.environment["CONCORD_BIN_DIR"] ?? own
-        command.environment = ["CONCORD_PLANTED": planted, "CONCORD_BIN_DIR": programs]
+        // Printing the stacks of a daemon that ends by itself takes longer than all the rest.
+        command.environment = [
+            "CONCORD_PLANTED": planted, "CONCORD_BIN_DIR": programs,
+            "SWIFT_BACKTRACE": "enable=no",
+        ]
         command.timeoutSeconds = Double(minutes) * 60
         return try command.run()
     }

@@ -3,19 +3,51 @@ import Glibc
 
 /// A program of an ordinary user that reads all it can of users' files: the files, the directories
 /// of old versions and of the past, and through the daemon's socket, where it also knows the ids of
-/// documents that it cannot list. Each line has the way, the path, the content and its writers.
+/// documents that it cannot list. Each line is a `Finding`.
 struct Probe {
     private let mountPoint: String
-    private let root: String
-    private let documents: [String]
+    private let round: String
+    private let documents: [(id: String, path: String)]
+    private var root: String { "\(mountPoint)/\(round)" }
 
-    /// - Parameter words: `probe`, the mount point, the directory of the round, and ids.
-    init(_ words: [String]) {
-        mountPoint = words.count > 2 ? words[1] : ""
-        root = words.count > 2 ? "\(words[1])/\(words[2])" : ""
-        documents = Array(words.dropFirst(3))
+    /// What the program could read, or learn.
+    struct Finding {
+        let way: String
+        /// A path below the directory of the round.
+        let path: String
+        /// The contents, or `version ID`, or `number N` of the document with this id, if only their
+        /// existence was told.
+        var what: String
+        var writers = ""
+        var document = ""
+
+        init(_ way: String, _ path: String, what: String, writers: String = "", of document: String)
+        {
+            (self.way, self.path, self.what) = (way, path, what)
+            (self.writers, self.document) = (writers, document)
+        }
+
+        init?(line: String) {
+            let words = line.split(separator: "\t", omittingEmptySubsequences: false)
+                .map(String.init)
+            guard words.count == 5 else { return nil }
+            self.init(words[0], words[1], what: words[2], writers: words[3], of: words[4])
+        }
+
+        var line: String { [way, path, what, writers, document].joined(separator: "\t") }
     }
 
+    /// - Parameter words: `probe`, the mount point, the directory of the round, and `ID=PATH` for
+    ///   each document.
+    init(_ words: [String]) {
+        (mountPoint, round) = words.count > 2 ? (words[1], words[2]) : ("", "")
+        documents = words.dropFirst(3).compactMap { word in
+            let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
+            return parts.count == 2 ? (parts[0], parts[1]) : nil
+        }
+    }
+
+    /// Returns false if it learned less than it must, so that it would find no leak either.
     func run() -> Bool {
         for owner in names(in: root) where owner.hasPrefix("own") {
             let directory = "\(owner)/\(User.directory)"
@@ -34,8 +66,10 @@ struct Probe {
                 }
             }
         }
-        askDaemon()
-        return true
+        do { return try Interrogation(mountPoint, round, documents).run() } catch {
+            say("chaos: \(error)")
+            return false
+        }
     }
 
     /// Some moments of the last half a minute.
@@ -52,27 +86,13 @@ struct Probe {
 
     private func tell(_ way: String, _ path: String, _ bytes: Data) {
         guard !bytes.isEmpty else { return }
-        say("\(way)\t\(path)\t\(Content.name(bytes))\t\(Content.writers(bytes))")
+        say(Finding(way, path, of: bytes).line)
     }
+}
 
-    /// Asks for the versions that it may list, and for the first numbers, whether it may or not.
-    private func askDaemon() {
-        for document in documents {
-            guard let line = try? VolumeLine(mountPoint: mountPoint) else { return }
-            let report = try? line.ask("versions", ["document": document])
-            let listed = (report?["versions"] as? [VolumeLine.Object] ?? [])
-                .compactMap { $0["number"] as? Int }
-            for number in Set(listed).union(1...12).sorted() {
-                // A daemon may refuse to read beyond the end, so one piece must do.
-                let answer = try? line.ask(
-                    "extract",
-                    [
-                        "document": document, "number": number, "entry": 0, "offset": 0,
-                        "length": 512 << 10,
-                    ])
-                let text = answer?["data"] as? String ?? ""
-                tell("extract", document, Data(base64Encoded: text) ?? Data())
-            }
-        }
+extension Probe.Finding {
+    init(_ way: String, _ path: String, of bytes: Data) {
+        self.init(
+            way, path, what: Content.name(bytes), writers: Content.writers(bytes), of: "")
     }
 }

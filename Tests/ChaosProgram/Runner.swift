@@ -6,13 +6,13 @@ import Support
 final class Runner {
     let world: World
     let history: History
-    private let settleSeconds: Double
+    private let patience: World.Patience
     private let settledRounds = 30
     private var kept: [Int] = []
 
-    init(devices: Int, history: History, settleSeconds: Double = 120) throws {
+    init(devices: Int, history: History, patience: World.Patience = .init()) throws {
         self.history = history
-        self.settleSeconds = settleSeconds
+        self.patience = patience
         world = try World(devices: devices, history: history)
         World.present.withLock { [world] in $0 = world }
     }
@@ -75,16 +75,20 @@ final class Runner {
             history.note(event)
         }
         world.mend()
-        // A log that was left behind when a device was killed is recovered by the next program.
-        for (index, site) in world.sites.enumerated() {
-            Database(path: "\(site.volume.path)/r\(number)/\(Plan.database(index))").recover()
+        // A log that was left behind when a device was killed is recovered by the next program. A
+        // copy of a device has its logs, too.
+        for site in world.sites {
+            for index in world.sites.indices {
+                let path = "\(site.volume.path)/r\(number)/\(Plan.database(index))"
+                Database(path: path).recover()
+            }
         }
     }
 
     // MARK: Settling
 
     private func settle(_ round: Int) -> Bool {
-        if let waits = world.settle(seconds: settleSeconds) {
+        if let waits = world.settle(patience) {
             for (actor, what) in waits.sorted(by: { $0.key < $1.key }) {
                 var event = Event(.unsettled, actor)
                 event.detail = what

@@ -237,6 +237,13 @@ final class Site: @unchecked Sendable {
         return status?.split(separator: ")").last?.hasPrefix(" Z") ?? true
     }
 
+    /// Whether the hub refuses the device's token, as one that came back from a backup does if the
+    /// device has signed in, or a copy of it was made, since then. A person has to sign in again.
+    var isRefusedByHub: Bool {
+        let hub = (try? status())?["hub"] as? VolumeLine.Object
+        return !isSignedOut && hub?["state"] as? String == "signed out"
+    }
+
     func status() throws -> VolumeLine.Object {
         let line = try VolumeLine(mountPoint: volume.path)
         return try line.ask("status")

@@ -38,12 +38,14 @@ enum User: String, CaseIterable, Sendable {
     }
 
     /// Tries as this user to read whatever documents of other users have or had. Returns lines
-    /// of `Probe`; nil if the program failed.
-    func probe(_ mountPoint: String, _ round: Int, _ documents: [String]) -> [String]? {
+    /// of `Probe`.
+    func probe(
+        _ mountPoint: String, _ round: Int, _ documents: [String]
+    ) throws -> [Probe.Finding] {
         let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().path
         var command = command([program, "probe", mountPoint, "r\(round)"] + documents)
         command.timeoutSeconds = 200
-        guard let result = try? command.run(), result.status == 0 else { return nil }
-        return result.output.split(separator: "\n").map(String.init)
+        return try command.succeed().split(separator: "\n")
+            .compactMap { Probe.Finding(line: String($0)) }
     }
 }

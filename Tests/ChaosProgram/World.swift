@@ -13,6 +13,7 @@ final class World: @unchecked Sendable {
     private let all: Mutex<[Site]>
     let history: History
     private var hubIsUp = true
+    private var hubCameBack = false
     /// What an interrupted run must clean up.
     static let present = Mutex<World?>(nil)
 
@@ -44,6 +45,8 @@ final class World: @unchecked Sendable {
                 try applyToHub(action.verb)
             }
         } catch { died(action.actor, "\(action): \(error)") }
+        // The devices sleep one after another, and those that are last save in the meantime.
+        if event.isSleep { history.note(event) }
     }
 
     private func apply(_ verb: Verb, to site: Site) throws {
@@ -97,6 +100,7 @@ final class World: @unchecked Sendable {
     /// does some work only when it is idle.
     func endCopies() {
         for site in sites { site.clock.ahead = 0 }
+        hubCameBack = false
         for copy in sites.dropFirst(devices) {
             examined(copy.name, copy.fsctl(["doctor", copy.volume.path]))
             do { try copy.volume.unmount() } catch { died(copy.name, "unmounting: \(error)") }
@@ -125,6 +129,7 @@ final class World: @unchecked Sendable {
             try hub.run("user", "quota", "ann", bytes.map { "\($0)" } ?? "none")
         case .keep, .rollBack:
             try applyToHub(.kill)
+            if verb == .rollBack { hubCameBack = true }
             let copy = StoreCopy(of: hub.data)
             try verb == .keep ? copy.make() : copy.putBack()
             try applyToHub(.start)
@@ -173,16 +178,24 @@ final class World: @unchecked Sendable {
 
     // MARK: Synchronisation
 
+    /// How long devices may take to be in step, and how long nothing may change until then. Each
+    /// candidate that does not settle costs this time when an unsettled round is shrunk.
+    struct Patience {
+        var seconds = 120.0
+        var still = 120.0
+    }
+
     /// Waits until everything is synchronised. Returns nil, or what each device waits for.
-    func settle(seconds: Double) -> [String: String]? {
+    func settle(_ patience: Patience) -> [String: String]? {
         var waits: [String: String] = [:]
         var calm = 0
+        var (last, since) = (waits, ContinuousClock.now)
         for site in sites {
             _ = try? site.fsctl([
                 "wait", "--durable", "disk", "--timeout", "60", site.volume.path,
             ]).run()
         }
-        let done = try? wait(seconds: seconds, for: "all to be in step") { () -> Bool? in
+        let done = try? wait(seconds: patience.seconds, for: "all to be in step") { () -> Bool? in
             waits = [:]
             var cursors: Set<Int> = []
             for site in sites {
@@ -191,6 +204,10 @@ final class World: @unchecked Sendable {
             if waits.isEmpty && cursors.count > 1 { waits["all"] = "cursors \(cursors)" }
             // A single calm moment may lie between two steps.
             calm = waits.isEmpty ? calm + 1 : 0
+            if waits != last { (last, since) = (waits, .now) }
+            guard waits.isEmpty || ContinuousClock.now - since < .seconds(patience.still) else {
+                throw SupportError("nothing changes any more")
+            }
             return calm > 4 ? true : nil
         }
         return done == nil ? waits : nil
@@ -210,6 +227,10 @@ final class World: @unchecked Sendable {
         if count("held", of: hub) > 0 {
             _ = try? site.fsctl(["brake", "--release", "--at", site.volume.path]).run()
             return "deletions that are held"
+        }
+        if hubCameBack, site.isRefusedByHub {
+            _ = try? site.signIn()
+            return "a hub that does not know it any more"
         }
         let open = waiting.filter { $0.1 > 0 }.map { "\($0.1) \($0.0)" }
         let state = hub["state"] as? String ?? ""

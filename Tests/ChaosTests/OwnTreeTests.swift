@@ -32,6 +32,16 @@ import Testing
         }
     }
 
+    @Test("a save of a package removes the draft of an interrupted one") func draft() {
+        var tree = OwnTree()
+        tree.observe("p.rtfd.draft", "directory", nil)
+        #expect(tree.apply(.package("p.rtfd", .exchange, size: 9), content: "P1") == .ok)
+        #expect(Set(tree.nodes.keys) == ["", "p.rtfd"])
+        tree.observe("p.rtfd.draft", "directory", nil)
+        #expect(tree.apply(.package("p.rtfd", .members, size: 9), content: "P2") == .ok)
+        #expect(tree.nodes["p.rtfd.draft"] == .directory)
+    }
+
     /// Returns nil for verbs that only Concord has.
     private func perform(_ action: Action, in root: String) throws -> (String, String?)? {
         var content: String?

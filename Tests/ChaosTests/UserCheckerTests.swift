@@ -33,6 +33,28 @@ import Testing
         #expect(!isLeak(mode: "600", reader: "news", after: "rewind own0 3"))
     }
 
+    @Test("finds that a user knows of a version, by its id or its number") func told() {
+        func kinds(_ reader: String, _ change: (inout Event) -> Void) -> [Violation.Kind] {
+            self.kinds { told in
+                told.act("dev0", "mkdir own0/users")
+                told.act("dev0", "save-as own0/users/a games 4000 600", content: "U1")
+                told.add(.version, "dev1") {
+                    ($0.path, $0.content, $0.detail) = ("own0/users/a", "U1", "history")
+                    ($0.document, $0.version, $0.number) = ("d", "v", 3)
+                }
+                told.add(.readBy, "dev1") {
+                    ($0.path, $0.detail, $0.verb) = ("own0/users/a", reader, ["versions"])
+                    change(&$0)
+                }
+            }
+        }
+        #expect(kinds("news") { $0.version = "v" }.contains(.leaked))
+        #expect(kinds("news") { ($0.document, $0.number) = ("d", 3) }.contains(.leaked))
+        #expect(!kinds("games") { $0.version = "v" }.contains(.leaked))
+        #expect(!kinds("news") { $0.version = "another" }.contains(.leaked))
+        #expect(!kinds("news") { ($0.document, $0.number) = ("d", 4) }.contains(.leaked))
+    }
+
     @Test("retention may remove what is older than a day, but nothing later, and not the newest")
     func thinned() {
         func kinds(_ saves: [String], held: String) -> [Violation.Kind] {

@@ -60,6 +60,48 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// How much of the events before a crash the journal has.
+    enum Known: CaseIterable { case nothing, directories, all }
+
+    /// The directory in which a document was saved and removed is replaced by another one right
+    /// before the daemon is killed.
+    @Test(arguments: Known.allCases, [true, false])
+    func aSaveOfWhichEvenTheDirectoryIsGone(_ known: Known, isReplaced: Bool) throws {
+        let tree = try ProgramTree()
+        if known == .nothing {
+            #expect(tree.quiet())
+            tree.volume.recorder.abandon()
+        }
+        for name in ["x", "y"] { try tree.mkdir(name, by: program) }
+        if known == .directories {
+            #expect(tree.quiet())
+            tree.volume.recorder.abandon()
+        }
+        if isReplaced {
+            try tree.replace("y/b", Array("text".utf8), by: program)
+        } else {
+            try tree.save("y/b", "text", by: program)
+        }
+        try tree.unlink("y/b", by: program)
+        try tree.rename("x", "y", by: program)
+        if known == .all { #expect(tree.quiet()) }
+        try tree.crash()
+        #expect(tree.quiet())
+        // Another directory has the path now, so the document is found by its id.
+        let found = try Command(
+            "sqlite3", "-readonly", "\(tree.store)/journal.sqlite",
+            """
+            SELECT CAST(p.name AS TEXT) || '/' || CAST(i.name AS TEXT) || '/' || lower(hex(i.id))
+            FROM items i JOIN items p ON p.key = i.parent WHERE i.latest > 0
+            """
+        ).succeed().split(separator: "\n").map { $0.split(separator: "/").map(String.init) }
+        #expect(found.map { $0.prefix(2) } == [["y", "b"]])
+        let id = try #require(found.first?.last.flatMap { Identifier($0) })
+        let versions = try #require(try tree.volume.history(of: id)).versions
+        #expect(try versions.map { try tree.bytes(of: $0) } == [Array("text".utf8)])
+        try tree.checkInvariants()
+    }
+
     /// Two scans may miss the same file before its absence is handled.
     @Test func anItemMissedByTwoScans() throws {
         let tree = try ProgramTree()

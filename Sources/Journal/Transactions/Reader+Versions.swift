@@ -99,6 +99,12 @@ extension Reader {
             ?? nil
     }
 
+    /// The latest change of a file that is known, by the clock of the file system; 0 if there is
+    /// none.
+    package func newestChange() throws(VolumeError) -> Int64 {
+        try first("SELECT max(changed) FROM items", []) { $0.isNull(0) ? 0 : $0.integer(0) } ?? 0
+    }
+
     package func versionCount() throws(VolumeError) -> Int {
         try first("SELECT count(*) FROM versions", []) { Int($0.integer(0)) } ?? 0
     }

@@ -10,18 +10,22 @@ import SystemCalls
 /// program wrote, or is empty, and that must not become a version.
 struct PowerLoss: Sendable {
     /// Files that were last changed before this time (nanoseconds since 1970) may be destroyed. It
-    /// is when the volume was opened again; if the clock was behind then, as on a machine without a
-    /// battery, it is an hour after the newest version.
+    /// is when the volume was opened again, by the clock from which the file system takes the times
+    /// of files; if that was behind then, as on a machine without a battery, it is an hour after
+    /// the newest change that is known.
     let time: Int64
 
     private static let bootKey = "boot"
     private static let timeKey = "power_loss"
 
     /// Finds whether the machine has stopped since the volume was last open, and notes it in the
-    /// journal. Returns the last such time. `wasClosed` says that the volume was closed properly.
-    static func last(_ journal: Journal, wasClosed: Bool, _ clocks: MachineClocks)
-        throws(VolumeError) -> PowerLoss?
-    {
+    /// journal. Returns the last such time.
+    /// - Parameters:
+    ///   - wasClosed: Whether the volume was closed properly.
+    ///   - opened: When the volume was opened now, by the clock of its files.
+    static func last(
+        _ journal: Journal, wasClosed: Bool, opened: Int64, _ clocks: MachineClocks
+    ) throws(VolumeError) -> PowerLoss? {
         let known = try journal.read { (try $0.value(bootKey), try $0.value(timeKey)) }
         let boot = clocks.boot()
         let last = known.1.flatMap { Int64($0) }.map { PowerLoss(time: $0) }
@@ -29,9 +33,11 @@ struct PowerLoss: Sendable {
         let isNew = known.0 != nil && !wasClosed
         var found = last
         if isNew {
-            let (now, newest) = (clocks.wall(), try journal.read { try $0.newestSave() } ?? 0)
-            let isBehind = now < newest
-            found = PowerLoss(time: isBehind ? newest &+ 3_600_000_000_000 : now)
+            let newest = try journal.read { try $0.newestChange() }
+            let isBehind = opened < newest
+            // That clock has ticks of some milliseconds, and what was changed in the tick of the
+            // opening was changed before it, because no program had the volume yet.
+            found = PowerLoss(time: isBehind ? newest &+ 3_600_000_000_000 : opened &+ 1)
         }
         try journal.write { t in
             try t.set(bootKey, to: boot)
@@ -80,7 +86,7 @@ struct PowerLoss: Sendable {
     /// never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
         if entry.kind == .displaced { return destroyed(file, snapshot) }
-        guard entry.saved < time else { return false }
+        guard snapshot.changed < time else { return false }
         if entry.kind == .copied, let size = Stash.intendedSize(of: file), size != snapshot.size {
             return true
         }
@@ -94,7 +100,7 @@ struct PowerLoss: Sendable {
     /// Whether the end of a content in the stash may be destroyed, as in `mayHaveLostEnd`. A file
     /// that was moved aside after the loss of power had been in the tree until then.
     func mayHaveLostEnd(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
-        entry.kind == .displaced && entry.saved < time && mayHaveLostEnd(file, snapshot)
+        entry.kind == .displaced && mayHaveLostEnd(file, snapshot)
     }
 
     /// A file's extents by FIEMAP (linux/fiemap.h); empty if the file system does not support it.

@@ -17,6 +17,8 @@ package final class Store: Sendable {
     let incoming: Descriptor
     private let lock: Descriptor
     let reserve: Reserve
+    /// When this was, by the clock from which the file system takes the times of files.
+    let opened: Int64
     /// The tree was missing beside a journal or chunks, and was created empty to be rebuilt.
     let isTreeNew: Bool
     /// The stash was missing beside a journal, and was created empty.
@@ -59,11 +61,12 @@ package final class Store: Sendable {
             stash = try Descriptor(opening: "stash", in: directory.raw, flags: O_PATH | O_DIRECTORY)
             incoming = try Descriptor(
                 opening: "incoming", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            Store.write(owner, to: lock.raw)
+            opened = FileSnapshot(try lock.status()).changed
             self.lock = lock
         } catch {
             throw Store.refusal(path, error)
         }
-        Store.write(owner, to: lock.raw)
     }
 
     /// Removes the stash that this opening has created, so that the next one finds it missing, too.

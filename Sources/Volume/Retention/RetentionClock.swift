@@ -115,6 +115,8 @@ extension RetentionClock {
 package struct MachineClocks: Sendable {
     /// Nanoseconds since 1970.
     package var wall: @Sendable () -> Int64 = { cl_clock_realtime_ns() }
+    /// The time from the clock of the files, which can be another machine's.
+    package var files: @Sendable (Int64) -> Int64 = { $0 }
     /// Nanoseconds since the machine started, including suspend.
     package var uptime: @Sendable () -> Int64 = {
         var time = timespec()

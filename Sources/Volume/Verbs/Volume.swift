@@ -127,7 +127,10 @@ package final class Volume: Sendable {
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
             leftovers: leftovers, logged: logged,
             lastEvent: try EventProcessor.lastSequence(journal, logged),
-            powerLoss: try PowerLoss.last(journal, wasClosed: isClean, settings.clocks), log: log)
+            powerLoss: try PowerLoss.last(
+                journal, wasClosed: isClean, opened: settings.clocks.files(store.opened),
+                settings.clocks),
+            log: log)
         if let problem { volume.recorder.tell("healed journal", problem) }
         if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
         return volume

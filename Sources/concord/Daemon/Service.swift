@@ -121,7 +121,8 @@ struct Service: ControlService {
 
     /// The versions of a document that this user may see.
     func history(_ request: Request, for peer: Peer) throws(VolumeError) -> DocumentHistory {
-        try wholeHistory(request).visible(to: peer.onlooker)
+        let whole = try wholeHistory(request)
+        return PlantedFault.tellsAllVersions.isPlanted ? whole : whole.visible(to: peer.onlooker)
     }
 
     private func wholeHistory(_ request: Request) throws(VolumeError) -> DocumentHistory {
