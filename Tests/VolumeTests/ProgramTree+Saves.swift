@@ -30,6 +30,15 @@ extension ProgramTree {
         try rename(temporary, path, by: program)
     }
 
+    /// Sets a file's times, as `touch -d` does.
+    func setTime(_ path: String, seconds: Int) throws {
+        let times = [timespec(tv_sec: seconds, tv_nsec: 0), timespec(tv_sec: seconds, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, real(path), times, 0) == 0)
+        var status = stat()
+        lstat(real(path), &status)
+        volume.attributesChanged(inode: UInt64(status.st_ino))
+    }
+
     func writeInPlace(_ path: String, _ bytes: [UInt8], at offset: Int64, by program: Program)
         throws
     {

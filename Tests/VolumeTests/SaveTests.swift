@@ -104,6 +104,22 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// A backup by renaming holds the only bytes of the last version until that is stored.
+    @Test(arguments: [true, false], [true, false])
+    func aBackupWhoseTimesWereSetHasItsVersion(isBefore: Bool, isRemoved: Bool) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "first", by: program)
+        #expect(try tree.texts("a") == ["first"])
+        if isBefore { try tree.setTime("a", seconds: 10_413_792_000) }
+        try tree.rename("a", "a~", by: program)
+        if !isBefore { try tree.setTime("a~", seconds: 10_413_792_000) }
+        try tree.save("a", "second", by: program)
+        if isRemoved { try tree.unlink("a~", by: program) }
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["first", "second"])
+        try tree.checkInvariants()
+    }
+
     @Test(arguments: Pace.allCases) func unlinkAndCreateByAnotherIsAnotherDocument(pace: Pace)
         throws
     {

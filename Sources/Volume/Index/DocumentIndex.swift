@@ -47,7 +47,9 @@ final class DocumentIndex {
             // The old file still exists under the name to which it was moved. It is a document of
             // its own from now on.
             if item.inode != snapshot.inode {
-                need(item, FileSnapshot(item))
+                // The times may have been set since the item was recorded.
+                let moved = tombstone.snapshot
+                need(item, moved.inode == item.inode ? moved : FileSnapshot(item))
             }
             let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
             home.parent = parent

@@ -97,6 +97,8 @@ extension ContentReader {
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             var prior = prior
+            // It had been another document's, and was changed there, or its times were set.
+            if prior.isBase { try judge(&prior, descriptor.raw, snapshot, of: recording.item) }
             if prior.save == nil, let powerLoss,
                 powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
             {
@@ -199,11 +201,11 @@ extension ContentReader {
         guard now.size <= PackStore.Limits.contentBytes else { return .nothing }
         if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
         var prior = prior
-        // Otherwise the file was changed as another document. What it held before is in the stash
-        // or was recorded.
+        // Otherwise the file was changed as another document, or only its times were set. What it
+        // held before a change is in the stash or was recorded.
         let isSame =
             snapshot.size < 0 || now.size == snapshot.size && now.modified == snapshot.modified
-        if !isSame { prior.isBase = true }
+        if !isSame { try judge(&prior, file.raw, now, of: recording.item) }
         if !prior.isBase, prior.save == nil, powerLoss?.mayHaveLostEnd(file.raw, now) == true {
             prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
         }
@@ -216,6 +218,15 @@ extension ContentReader {
             prior, file, now, source, chunks: chunks, mayGoOn: closing.check)
         guard !FileSnapshot(of: cut.descriptor.raw).differs(from: now) else { return .notYet }
         return .found(cut)
+    }
+
+    /// Decides whether a file that has changed since it ceased to be the document's holds one of
+    /// the document's versions, whose bytes may be nowhere else, or contents of another document.
+    private func judge(
+        _ prior: inout PriorContent, _ file: Int32, _ now: FileSnapshot, of item: Item
+    ) throws(VolumeError) {
+        prior.isBase = try !isRecorded(file, now, of: item)
+        if !prior.isBase { prior.isRecovered = true }
     }
 
     /// Opens a file of the tree by its inode, if a path to it is known.
