@@ -44,7 +44,6 @@ final class ProgramTree: @unchecked Sendable {
         let isWriter: Bool
         var preImages: PreImageLog?
         var offset: Int64 = 0
-        var isWhole = false
 
         init(node: Node, descriptor: Int32, path: Int32, isWriter: Bool, preImages: PreImageLog?) {
             (self.node, self.descriptor, self.path) = (node, descriptor, path)
@@ -259,7 +258,6 @@ final class ProgramTree: @unchecked Sendable {
             node: node, descriptor: descriptor, path: path, isWriter: isWriter, preImages: preImages
         )
         if flags & O_APPEND != 0 { handle.offset = Int64(status.st_size) }
-        handle.isWhole = isWriter && flags & O_TRUNC != 0
         return handle
     }
 
@@ -340,8 +338,7 @@ final class ProgramTree: @unchecked Sendable {
             if handle.isWriter {
                 volume.closeWriter(
                     &handle.node.writing, file: handle.path, traits: handle.node.traits,
-                    unique: unique ?? nextUnique(), displaced: handle.node.displaced,
-                    isWhole: handle.isWhole)
+                    unique: unique ?? nextUnique(), displaced: handle.node.displaced)
                 if handle.node.writing.writers == 0 { handle.node.traits.remove(.unsaved) }
             }
             Glibc.close(handle.path)

@@ -242,8 +242,7 @@ extension Driver {
                 self.volume.closeWriter(
                     &content.writing, file: handle.file.raw, traits: self.traits(handle.node),
                     unique: unique,
-                    displaced: handle.state.displaced.load(ordering: .relaxed),
-                    isWhole: handle.flags & O_TRUNC != 0)
+                    displaced: handle.state.displaced.load(ordering: .relaxed))
                 if content.writing.writers == 0 { content.preImages = nil }
             }
             guard told != nil else { return false }

@@ -78,23 +78,17 @@ extension Volume {
 
     /// Ends writing by one handle. `unique` is the kernel's number of the release, `displaced` that
     /// of the request that has replaced or removed the file since (0 if none). A release may be
-    /// served after a request that was issued later. `isWhole`: the handle has emptied the file, so
-    /// what it leaves is a save even if other writers still have the file open.
+    /// served after a request that was issued later.
     package func closeWriter(
         _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64,
-        displaced: UInt64 = 0, isWhole: Bool = false
+        displaced: UInt64 = 0
     ) {
         writing.writers -= 1
         if displaced > 0, unique > displaced { writing.isLate = true }
         var status = stat()
         let found = cl_fstat(file, &status) == 0
         settleBoundaries(&writing, inode: UInt64(status.st_ino), unique: unique)
-        guard writing.writers == 0 else {
-            if isWhole, found, displaced == 0, !traits.contains(.local) {
-                keepSave(&writing, file: file, snapshot: FileSnapshot(status))
-            }
-            return
-        }
+        guard writing.writers == 0 else { return }
         let (isSecured, isLate) = (writing.isSecured, writing.isLate)
         writing.preImages = nil
         writing.isSecured = false
@@ -108,22 +102,6 @@ extension Volume {
             if !writing.isSynced(snapshot) { unrecorded.add(snapshot, since: writing.era) }
             events.append(.saved(inode: snapshot.inode, isLate: isLate, by: writing.actor))
         }
-    }
-
-    /// Keeps a copy of a save that another writer, which has the file open, could overwrite unseen:
-    /// one whose lease has lapsed, for example because it is stopped. Large contents are not
-    /// copied.
-    private func keepSave(_ writing: inout Writing, file: Int32, snapshot: FileSnapshot) {
-        guard snapshot.size > 0, snapshot.size <= settings.copiedSizeMax else { return }
-        let name = stash.newName(.copied, snapshot, spot: nil, actor: writing.actor)
-        do throws(Errno) {
-            guard try copy(file, snapshot, into: name) == nil else { return }
-        } catch { return }
-        writing.addUnsynced(name)
-        settle(
-            Writing.Boundary(unique: 0, stash: name, actor: writing.actor, earlier: 0),
-            inode: snapshot.inode)
-        writing.isSecured = true
     }
 
     /// Called before a program's fsync(2): makes the old contents durable before the new ones.
