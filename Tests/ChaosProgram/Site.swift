@@ -122,9 +122,14 @@ final class Site: @unchecked Sendable {
         return try Site(index, copying: self)
     }
 
-    /// Tries to mount the volume without a part of its store. Returns whether that was refused.
+    /// Tries to mount the volume without a part of its store. Returns whether that was refused, or
+    /// the part held nothing, so that it can be made again.
     func isRefused(without part: StorePart) throws -> Bool {
         try takeDown()
+        if try isEmpty(part) {
+            try start()
+            return true
+        }
         let names: [String] =
             switch part {
             case .tree: ["tree"]
@@ -142,6 +147,15 @@ final class Site: @unchecked Sendable {
         }
         try start()
         return !isMounted
+    }
+
+    private func isEmpty(_ part: StorePart) throws -> Bool {
+        let names = { try FileManager.default.contentsOfDirectory(atPath: $0) }
+        return switch part {
+        case .tree: try names("\(volume.store)/tree").isEmpty
+        case .chunks: try !names("\(volume.store)/chunks").contains { $0.hasSuffix(".pack") }
+        case .journal: false
+        }
     }
 
     /// Everything is lost that no sync has written to the disk.

@@ -1,4 +1,5 @@
 import CLinux
+import Control
 import Foundation
 import Glibc
 import Support
@@ -70,6 +71,9 @@ import Testing
                 let lines = (0..<4).map { (try? noted($0, notes.path)) ?? [:] }
                 return lines.allSatisfy { $0.count >= 50 } ? true : nil
             }
+            try wait(seconds: 60, for: "all opens to wait for the mount") {
+                waiting.allSatisfy { $0.waitsInside("request_wait_answer") } ? true : nil
+            }
             for program in waiting { #expect(program.said == "") }
             try end(volume, .terminate)
             for program in waiting {
@@ -81,18 +85,34 @@ import Testing
             for writer in writers { _ = try writer.waitForEnd() }
             holder.send(SIGKILL)
             try volume.mount()
-            // What a program wrote last, and every save that it has completed, can be read.
+            // Every save that a program has completed can be read: as the file, or as a version if
+            // the program was interrupted during the next save.
+            var interrupted = 0
             for number in 0..<4 {
-                for (name, save) in try noted(number, notes.path) {
-                    let text = fleet.text(0, name) ?? ""
-                    let last = text.split(separator: "\n").last.map(String.init) ?? ""
-                    let found = Int(last.drop { $0 == "a" }) ?? 0
-                    #expect(found >= save, "\(name) has \(found), and \(save) was saved")
+                for (name, save) in try noted(number, notes.path)
+                where Self.save(in: fleet.text(0, name) ?? "") < save {
+                    interrupted += 1
+                    let path = "\(volume.path)/\(name)"
+                    let listed = try Programs.fsctl("versions", path, "--json").succeed()
+                    let report = try JSONDecoder().decode(
+                        HistoryReport.self, from: Data(listed.utf8))
+                    let versions = try report.versions.map {
+                        Self.save(
+                            in: try Programs.fsctl("show", path, "\($0.number)").succeed())
+                    }
+                    #expect(versions.contains(save), "\(name) was saved by \(save): \(versions)")
                 }
             }
+            #expect(interrupted <= 4)
             fleet.hub.send(SIGCONT)
             try fleet.expectEqual(tries: 3)
         }
+    }
+
+    /// The number of the save that has these contents; 0 for a save that was interrupted.
+    private static func save(in text: String) -> Int {
+        let last = text.split(separator: "\n").last.map(String.init) ?? ""
+        return Int(last.drop { $0 == "a" }) ?? 0
     }
 
     /// The last save of each document that a writer has noted.

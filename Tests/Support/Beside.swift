@@ -37,6 +37,11 @@ package final class Beside {
 
     package var pid: pid_t { child.pid }
     package var hasEnded: Bool { child.hasEnded() }
+    /// Whether it waits in this function of the kernel.
+    package func waitsInside(_ function: String) -> Bool {
+        (try? String(contentsOfFile: "/proc/\(pid)/wchan", encoding: .utf8)) == function
+    }
+
     package func send(_ signal: Int32) { child.send(signal) }
     package func waitForEnd(seconds: Double = 20) throws -> Int32 {
         try child.waitForEnd(seconds: seconds)
