@@ -12,9 +12,7 @@ struct ChaosRunTests {
     /// that were changed within the second before have had conflicts and wrong contents; the known
     /// cases are repaired, but few seeds have run since then. They are also without what has been
     /// part of `make chaos` only since November 25, 2026, and still finds faults that no change has
-    /// caused: clocks, days that pass, and stores that are moved, copied or incomplete. The second
-    /// round of seed 26112301 finds a device that counts as settled before its last save is sent.
-    /// Nothing is lost by that, but it is not repaired yet.
+    /// caused: clocks, days that pass, and stores that are moved, copied or incomplete.
     private static let left =
         "signedOut,clockSet,timePassed,storeMoved,storeCopied,partMissing,otherHub"
 
@@ -22,7 +20,7 @@ struct ChaosRunTests {
     func run() throws {
         let home = try TemporaryDirectory("chaos")
         var command = Command(
-            "\(Programs.directory)/chaos", "run", "--seed", "26112401", "--out", home.path)
+            "\(Programs.directory)/chaos", "run", "--seed", "26112301", "--out", home.path)
         command.arguments +=
             minutes.map { ["--minutes", "\($0)"] }
             ?? ["--rounds", "10", "--without", Self.left]
