@@ -68,11 +68,12 @@ extension VolumeError {
         var space = statvfs()
         guard statvfs(name.isEmpty ? "/" : name, &space) == 0 else { return false }
         let free = geteuid() == 0 ? space.f_bfree : space.f_bavail
-        return UInt64(free) * UInt64(space.f_frsize) < openingBytes
+        let known = DiskSpace(blocks: space.f_blocks, free: free, unit: space.f_frsize)
+        return known.free < openingBytes
     }
 
     /// The size of the shared memory and the first pages of the log.
-    private static var openingBytes: UInt64 { 64 << 10 }
+    private static var openingBytes: Int64 { 64 << 10 }
 
     /// SQLite reports an I/O error instead of a full disk when it grows its shared memory or syncs;
     /// only the errno tells.

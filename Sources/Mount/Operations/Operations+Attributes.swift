@@ -120,8 +120,10 @@ extension Driver {
             guard fstatvfs(volume.root, &status) == 0 else { throw Errno(errno) }
             // Space that can be freed for programs counts as free.
             let more = fsblkcnt_t(max(0, volume.freeableBytes)) / max(1, status.f_frsize)
-            status.f_bfree = min(status.f_blocks, status.f_bfree + more)
-            status.f_bavail = min(status.f_bfree, status.f_bavail + more)
+            let blocks = status.f_blocks
+            status.f_bfree = min(blocks, DiskSpace.checked(status.f_bfree, of: blocks) + more)
+            status.f_bavail = min(
+                status.f_bfree, DiskSpace.checked(status.f_bavail, of: blocks) + more)
             _ = withUnsafePointer(to: status) { fuse_reply_statfs(request.raw, $0) }
         }
     }

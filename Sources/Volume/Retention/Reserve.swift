@@ -121,17 +121,11 @@ final class Reserve: Sendable {
     }
 }
 
-/// The size and free space of a file system, in bytes.
-struct DiskSpace: Sendable {
-    var total: Int64
-    /// Free space for ordinary users, without what the file system keeps for root.
-    var free: Int64
-
+extension DiskSpace {
     /// Reads them for the file system of a descriptor.
     init?(of descriptor: Int32) {
         var space = statvfs()
         guard fstatvfs(descriptor, &space) == 0 else { return nil }
-        let unit = Int64(space.f_frsize)
-        (total, free) = (Int64(space.f_blocks) * unit, Int64(space.f_bavail) * unit)
+        self.init(blocks: space.f_blocks, free: space.f_bavail, unit: space.f_frsize)
     }
 }

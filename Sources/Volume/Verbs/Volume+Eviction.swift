@@ -229,9 +229,7 @@ extension Volume {
         let partial = try partialCandidates()
         let held =
             try journal.read { try $0.evictableBytes() } + partial.reduce(0) { $0 + $1.bytes }
-        var space = statvfs()
-        let free =
-            fstatvfs(root, &space) == 0 ? Int64(space.f_bavail) * Int64(space.f_frsize) : .max
+        let free = DiskSpace(of: root)?.free ?? .max
         let excess = Eviction.excess(
             held: held, limit: settings.cacheBytesMax, free: free, floor: settings.freeBytesMin)
         guard excess > 0 else { return 0 }
