@@ -1,7 +1,7 @@
 /// The size and free space of a file system, in bytes, from its counts of blocks (statvfs(3)).
 ///
-/// A count of free blocks is negative for moments when XFS has reserved more than is free, and it is
-/// unsigned, so it may be nearly 2^64. Counts that cannot be true mean that nothing is free, and
+/// A count of free blocks is negative for moments when XFS has reserved more than is free, and it
+/// is unsigned, so it may be nearly 2^64. Counts that cannot be true mean that nothing is free, and
 /// sums that do not fit are the largest number.
 package struct DiskSpace: Hashable, Sendable {
     package var total: Int64

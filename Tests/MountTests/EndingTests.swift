@@ -87,28 +87,32 @@ import Testing
             for writer in writers { _ = try writer.waitForEnd() }
             holder.send(SIGKILL)
             try volume.mount()
-            // Every save that a program has completed can be read: as the file, or as a version if
-            // the program was interrupted during the next save.
-            var interrupted = 0
-            for number in 0..<4 {
-                for (name, save) in try noted(number, notes.path)
-                where Self.save(in: fleet.text(0, name) ?? "") < save {
-                    interrupted += 1
-                    let path = "\(volume.path)/\(name)"
-                    let listed = try Programs.fsctl("versions", path, "--json").succeed()
-                    let report = try JSONDecoder().decode(
-                        HistoryReport.self, from: Data(listed.utf8))
-                    let versions = try report.versions.map {
-                        Self.save(
-                            in: try Programs.fsctl("show", path, "\($0.number)").succeed())
-                    }
-                    #expect(versions.contains(save), "\(name) was saved by \(save): \(versions)")
-                }
-            }
-            #expect(interrupted <= 4)
+            try expectSaved(fleet, notes.path)
             fleet.hub.send(SIGCONT)
             try fleet.expectEqual(tries: 3)
         }
+    }
+
+    /// Every save that a program has completed can be read: as the file, or as a version if the
+    /// program was interrupted during the next save.
+    private func expectSaved(_ fleet: Fleet, _ notes: String) throws {
+        var interrupted = 0
+        for number in 0..<4 {
+            for (name, save) in try noted(number, notes)
+            where Self.save(in: fleet.text(0, name) ?? "") < save {
+                interrupted += 1
+                let path = "\(fleet.devices[0].path)/\(name)"
+                let listed = try Programs.fsctl("versions", path, "--json").succeed()
+                let report = try JSONDecoder().decode(
+                    HistoryReport.self, from: Data(listed.utf8))
+                let versions = try report.versions.map {
+                    Self.save(
+                        in: try Programs.fsctl("show", path, "\($0.number)").succeed())
+                }
+                #expect(versions.contains(save), "\(name) was saved by \(save): \(versions)")
+            }
+        }
+        #expect(interrupted <= 4)
     }
 
     /// The number of the save that has these contents; 0 for a save that was interrupted.
