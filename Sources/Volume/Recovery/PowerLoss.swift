@@ -86,7 +86,9 @@ struct PowerLoss: Sendable {
     /// never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
         if entry.kind == .displaced { return destroyed(file, snapshot) }
-        guard snapshot.changed < time else { return false }
+        // The time of a change grows when the file gets another name or attribute afterwards; the
+        // time in its name is the daemon's, which may be another clock's.
+        guard min(entry.saved, snapshot.changed) < time else { return false }
         if entry.kind == .copied, let size = Stash.intendedSize(of: file), size != snapshot.size {
             return true
         }
