@@ -168,18 +168,23 @@ import Testing
         }
     }
 
+    /// Both devices change `f.x`, for which these attributes hold, without knowing of each other.
+    private func makeConflict(_ fleet: Fleet, _ attributes: String) throws {
+        try fleet.shell(0, "echo '*.x \(attributes)' > .concordattributes; echo 1 > f.x")
+        try fleet.expectEqual()
+        try fleet.offline(1)
+        try fleet.shell(0, "echo 2 > f.x")
+        try fleet.settle([0])
+        try fleet.shell(1, "echo 3 > f.x")
+        try fleet.online(1)
+    }
+
     @Test("while documents are merged by a slow program", arguments: Way.allCases)
     func merging(_ way: Way) throws {
         let merge = try SlowMerge()
         try Fleet.with(1) { fleet in
             let volume = try fleet.join(environment: ["XDG_CONFIG_HOME": merge.home.path])
-            try fleet.shell(0, "echo '*.x merge=slow' > .concordattributes; echo 1 > f.x")
-            try fleet.expectEqual()
-            try fleet.offline(1)
-            try fleet.shell(0, "echo 2 > f.x")
-            try fleet.settle([0])
-            try fleet.shell(1, "echo 3 > f.x")
-            try fleet.online(1)
+            try makeConflict(fleet, "merge=slow")
             try merge.waitForBegin()
             try end(volume, way)
             try volume.mount()
@@ -256,14 +261,7 @@ import Testing
         let merge = try SlowMerge()
         try Fleet.with(1) { fleet in
             let volume = try fleet.join(environment: ["XDG_CONFIG_HOME": merge.home.path])
-            try fleet.shell(
-                0, "echo '*.x merge=slow automerge=ask' > .concordattributes; echo 1 > f.x")
-            try fleet.expectEqual()
-            try fleet.offline(1)
-            try fleet.shell(0, "echo 2 > f.x")
-            try fleet.settle([0])
-            try fleet.shell(1, "echo 3 > f.x")
-            try fleet.online(1)
+            try makeConflict(fleet, "merge=slow automerge=ask")
             try fleet.settle()
             let asking = try Beside("resolve", "f.x", "--merge", directory: volume.path)
             try merge.waitForBegin()
