@@ -22,6 +22,8 @@ import Testing
     @Test("without time at the end, every earlier save is a version after the next start")
     func noTime() throws {
         let tree = try ProgramTree(settings: settings { $0.closingSeconds = 0 })
+        // The first scan would record what it finds, whatever the settings say.
+        #expect(tree.quiet())
         for number in 0..<20 {
             try tree.save("f\(number)", "1 \(number)", by: program)
             try tree.replace("f\(number)", Array("2 \(number)".utf8), by: program)
@@ -36,6 +38,41 @@ import Testing
             #expect(
                 try tree.texts("f\(number)") == ["1 \(number)", "2 \(number)", "3 \(number)"])
         }
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
+    @Test("what is read when the time ends is not recorded before the saves that came before it")
+    func timeEndsWhileReading() throws {
+        let tree = try ProgramTree()
+        try tree.save("f", "1 f", by: program)
+        #expect(tree.quiet())
+        try tree.remount(settings: settings { $0.closingSeconds = 0 })
+        #expect(tree.quiet())
+        try tree.replace("f", Array("2 f".utf8), by: program)
+        let wasCalled = DispatchSemaphore(value: 0)
+        tree.volume.recorder.signal.change {
+            tree.volume.recorder.tasks.append { [program] recorder in
+                recorder.processor.processEvents(now: true)
+                #expect(throws: Never.self) {
+                    try tree.writeInPlace("f", Array("3".utf8), at: 0, by: program)
+                }
+                let keys = Array(recorder.state.pending.all.keys)
+                #expect(keys.count == 1)
+                recorder.versionRecorder.record(keys) {
+                    tree.volume.prepareToStop()
+                    wasCalled.signal()
+                    return recorder.processor.processNews()
+                }
+            }
+        }
+        wasCalled.wait()
+        try tree.remount(settings: ProgramTree.fast) {
+            let count = try versionCount(tree)
+            #expect(count == 1)
+        }
+        #expect(tree.quiet())
+        #expect(try tree.texts("f") == ["1 f", "2 f", "3 f"])
         try tree.checkInvariants()
         tree.stop()
     }

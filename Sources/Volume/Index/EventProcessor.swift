@@ -72,12 +72,14 @@ final class EventProcessor {
         return backlog.isEmpty
     }
 
-    /// Processes events that came while contents were read. Returns false if recording must wait.
+    /// Processes events that came while contents were read. Returns false if recording must wait,
+    /// because not all of them are processed: what was read may be newer than they are.
     func processNews() -> Bool {
-        guard events.waiting.count > 0 else { return true }
-        backlog += events.takeAll()
-        applyBacklog()
-        return !pauses.isPaused && writer.state.scan == nil
+        if events.waiting.count > 0 { backlog += events.takeAll() }
+        while !backlog.isEmpty, !pauses.isPaused, writer.state.scan == nil, !closing.isOverdue {
+            applyBacklog()
+        }
+        return backlog.isEmpty && !pauses.isPaused && writer.state.scan == nil
     }
 
     /// Processes events in their order, in one transaction, until one of them requires a scan or
