@@ -219,6 +219,87 @@ import Testing
         }
         #expect(try books(empty) == ["one"])
     }
+
+    @Test("additional content is saved and read with the rows")
+    func additionalContent() throws {
+        let directory = try TemporaryDirectory("managed")
+        let path = "\(directory.path)/a.library"
+        try created(path, "one")
+        try onMain {
+            let library = IllustratedLibrary(fileURL: URL(filePath: path))
+            try await library.open()
+            #expect(library.pictures.isEmpty && !library.hasUnsavedChanges)
+            library.pictures = ["cover": Data([1, 2]), "back": Data([3])]
+            try await library.close()
+        }
+        let before = try Data(contentsOf: URL(filePath: path))
+        try onMain {
+            let library = IllustratedLibrary(fileURL: URL(filePath: path))
+            try await library.open()
+            #expect(library.pictures == ["cover": Data([1, 2]), "back": Data([3])])
+            #expect(try await library.titles() == ["one"])
+            library.updateChangeCount(.done)
+            try await library.autosave()
+            #expect(try Data(contentsOf: URL(filePath: path)) == before, "nothing had changed")
+            library.pictures["back"] = nil
+            try await library.close()
+            try await library.open()
+            #expect(library.pictures == ["cover": Data([1, 2])])
+            try await library.close()
+            let old = Library(fileURL: URL(filePath: path))
+            await #expect(throws: DocumentError.self) { try await old.open() }
+        }
+    }
+
+    @Test("a document without a subclass has the schema of the given migrator")
+    func plain() throws {
+        let directory = try TemporaryDirectory("managed")
+        let path = "\(directory.path)/a.library"
+        try created(path, "one")
+        try onMain {
+            let migrator = Library(fileURL: URL(filePath: path)).migrator
+            let document = ManagedDocument(fileURL: URL(filePath: path), migrator: migrator)
+            try await document.open()
+            #expect(try await document.read(Library.allTitles) == ["one"])
+            try await document.close()
+        }
+    }
+
+    @Test("additional contents of two programs are merged by name, also those that are unsaved")
+    func mergedContent() throws {
+        try withTurns([]) { root in
+            let path = "\(root)/a.library"
+            try created(path, "one")
+            try onMain {
+                let quick = IllustratedLibrary(fileURL: URL(filePath: path))
+                try await quick.open()
+                quick.pictures = ["a": Data([0]), "b": Data([0]), "c": Data([0])]
+                try await quick.autosave()
+                let slow = SlowIllustratedLibrary(fileURL: URL(filePath: path))
+                try await slow.open()
+                slow.pictures["a"] = Data([1])
+                slow.pictures["d"] = Data([1])
+                quick.pictures["a"] = Data([2])
+                quick.pictures["b"] = Data([2])
+                quick.pictures["c"] = nil
+                try await quick.autosave()
+                #expect(slow.hasUnsavedChanges)
+                slow.loaded = nil
+                try await slow.autosave()
+                let all = ["a": Data([1]), "b": Data([2]), "d": Data([1])]
+                while slow.loaded == nil { await Task.yield() }
+                #expect(slow.pictures == all)
+                let kept = try await slow.read { database in
+                    try Data.fetchAll(database, sql: "SELECT value FROM _sync_conflicts")
+                }
+                #expect(kept == [Data([2])])
+                try await slow.close()
+                try await quick.revert(toContentsOf: quick.fileURL)
+                #expect(quick.pictures == all)
+                try await quick.close()
+            }
+        }
+    }
 }
 
 private class Library: ManagedDocument {
@@ -272,4 +353,27 @@ private final class NewerLibrary: Library {
         }
         return migrator
     }
+}
+
+private class IllustratedLibrary: Library {
+    var pictures: [String: Data] = [:] {
+        didSet { if !isLoadingPictures { updateChangeCount(.done) } }
+    }
+    /// What was loaded last.
+    var loaded: [String: Data]?
+    private var isLoadingPictures = false
+
+    nonisolated override var hasAdditionalContent: Bool { true }
+
+    override func additionalContent() throws -> [String: Data] { pictures }
+
+    override func loadAdditionalContent(_ contents: [String: Data]) throws {
+        isLoadingPictures = true
+        (pictures, loaded) = (contents, contents)
+        isLoadingPictures = false
+    }
+}
+
+private final class SlowIllustratedLibrary: IllustratedLibrary {
+    nonisolated override var presentedItemMessages: FilePresenterMessages { [.relinquishToWriter] }
 }

@@ -34,8 +34,11 @@ import Synchronization
         case closed
     }
 
-    /// A placeholder: what is saved is read from the database when it is written.
-    private struct Snapshot: Sendable {}
+    /// The rows that are saved are read from the database when it is written.
+    private struct Snapshot: Sendable {
+        /// Nil if the document's class has none.
+        let additionalContent: [String: Data]?
+    }
 
     private enum Reading {
         case merging
@@ -45,18 +48,31 @@ import Synchronization
     }
 
     nonisolated private let databaseState = Mutex(DatabaseState.none)
+    nonisolated private let schema: DatabaseMigrator
     private var mode = Reading.merging
     private var writing = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
     // MARK: The model
 
+    /// A document whose subclass defines the schema.
+    public override init(fileURL: URL) {
+        schema = DatabaseMigrator()
+        super.init(fileURL: fileURL)
+    }
+
+    /// A document with the schema that the migrator makes.
+    public init(fileURL: URL, migrator: DatabaseMigrator) {
+        schema = migrator
+        super.init(fileURL: fileURL)
+    }
+
     /// Brings an empty database, or one of an older version of the program, to the present schema.
     ///
     /// Opening migrates only the working copy; the document is migrated when it is saved next. A
     /// document with unknown migrations cannot be opened, because a newer version of the program
-    /// wrote it.
-    nonisolated open var migrator: DatabaseMigrator { DatabaseMigrator() }
+    /// wrote it. By default it is the one that was given to ``init(fileURL:migrator:)``.
+    nonisolated open var migrator: DatabaseMigrator { schema }
 
     /// Reads the database, off the main actor. A new document that was not created yet is empty.
     ///
@@ -101,6 +117,8 @@ import Synchronization
             case .copy(let copy): return copy
             case .closed: throw ManagedDocument.closed(fileURL)
             case .none:
+                var migrator = migrator
+                if hasAdditionalContent { AdditionalContent.register(in: &migrator) }
                 let copy = try WorkingCopy(of: fileURL.path, migrator: migrator)
                 databaseState = .copy(copy)
                 return copy
@@ -110,6 +128,38 @@ import Synchronization
 
     nonisolated private static func closed(_ url: URL) -> DocumentError {
         DocumentError(.closed, "\(url.path) is closed: open it to read or change it")
+    }
+
+    // MARK: Additional content
+
+    /// Whether the document has additional content: data by name that belong to no row, such as a
+    /// preview or the positions of its windows. They are in the document's file, in a table of
+    /// their own, and are saved and merged with it. The default is false. When a later version of
+    /// a program returns true, that changes the schema as a migration does.
+    nonisolated open var hasAdditionalContent: Bool { false }
+
+    /// Returns the additional content, by name. It is called for each save if
+    /// ``hasAdditionalContent`` is true. Report changes with ``Document/updateChangeCount(_:)``.
+    open func additionalContent() throws -> [String: Data] { [:] }
+
+    /// Makes `contents` the additional content. It is called when the document is read, and again
+    /// when contents of others were read or merged; what is unsaved here is then in `contents`.
+    open func loadAdditionalContent(_ contents: [String: Data]) throws {}
+
+    private func loadAdditionalContent(from copy: WorkingCopy) throws {
+        guard hasAdditionalContent else { return }
+        try loadAdditionalContent(copy.queue.read(AdditionalContent.read))
+    }
+
+    /// Loads what a save has merged into the additional content that it wrote.
+    private func loadMerged(_ merged: [String: Data], into written: [String: Data]) {
+        do {
+            let present = try additionalContent()
+            try loadAdditionalContent(
+                AdditionalContent.merge(base: written, ours: present, theirs: merged))
+        } catch {
+            handleError(error, userInteractionPermitted: true)
+        }
     }
 
     // MARK: Reading
@@ -128,16 +178,25 @@ import Synchronization
         }
         if state.contains(.closed) {
             databaseState.withLock { if case .closed = $0 { $0 = .none } }
-            return try copy().replace(with: contents, isRead: true)
         }
-        switch mode {
-        case .replacing(let isOwn): try copy().replace(with: contents, isRead: isOwn)
-        case .merging:
-            guard try copy().take(contents) else { return }
-            // Something was written at this moment, and loading counts as saved. This marks it as
-            // unsaved again.
-            Task { updateChangeCount(.done) }
+        let copy = try copy()
+        if state.contains(.closed) {
+            try copy.replace(with: contents, isRead: true)
+        } else {
+            switch mode {
+            case .replacing(let isOwn): try copy.replace(with: contents, isRead: isOwn)
+            case .merging:
+                if hasAdditionalContent, hasUnsavedChanges {
+                    try copy.write(additionalContent())
+                }
+                if try copy.take(contents) {
+                    // Something was written at this moment, and loading counts as saved. This
+                    // marks it as unsaved again.
+                    Task { updateChangeCount(.done) }
+                }
+            }
         }
+        try loadAdditionalContent(from: copy)
     }
 
     open override func revert(toContentsOf url: URL) async throws {
@@ -156,7 +215,7 @@ import Synchronization
 
     open override func contents(forType type: String) throws -> any Sendable {
         _ = try copy()
-        return Snapshot()
+        return Snapshot(additionalContent: hasAdditionalContent ? try additionalContent() : nil)
     }
 
     /// Merges what other programs have saved meanwhile with the unsaved changes, and writes the
@@ -165,11 +224,12 @@ import Synchronization
         _ contents: any Sendable, andAttributes attributes: FileWrapper.Attributes,
         safelyTo url: URL, for operation: SaveOperation
     ) throws {
-        guard contents is Snapshot else {
+        guard let contents = contents as? Snapshot else {
             return try super.writeContents(
                 contents, andAttributes: attributes, safelyTo: url, for: operation)
         }
         let copy = try copy()
+        if let content = contents.additionalContent { try copy.write(content) }
         let path = FilePath(url)
         if operation == .overwriting, let stamp = FileStamp(path),
             stamp != place.withLock(\.stamp)
@@ -178,6 +238,12 @@ import Synchronization
                 WorkingCopy.Contents(
                     path: url.path, data: try path.readAll(), source: source(of: url)))
             place.withLock { $0.stamp = stamp }
+            if let written = contents.additionalContent {
+                let merged = try copy.queue.read(AdditionalContent.read)
+                if merged != written {
+                    Task { @MainActor in loadMerged(merged, into: written) }
+                }
+            }
         }
         if operation == .creating { copy.forget() }
         try copy.save { data in

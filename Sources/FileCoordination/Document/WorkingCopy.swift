@@ -80,6 +80,11 @@ final class WorkingCopy: Sendable {
         base.withLock { $0 = contents }
     }
 
+    /// Replaces the additional content in the database.
+    func write(_ additionalContent: [String: Data]) throws {
+        try queue.write { try AdditionalContent.write(additionalContent, to: $0) }
+    }
+
     /// Makes everything in the database count as unsaved.
     func forget() { base.withLock { $0 = Data() } }
 
