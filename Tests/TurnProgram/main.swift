@@ -24,10 +24,13 @@ import Foundation
 // turns-program home DIRECTORY: see Homecoming.
 // turns-program unsaved PATH: see Unsaved.
 // turns-program documents: see Drafts.
+// turns-program query DIRECTORY: see FirstResults.
 if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "home" {
     try await Homecoming(CommandLine.arguments[2]).check()
 } else if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "unsaved" {
     try await Unsaved.open(CommandLine.arguments[2])
+} else if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "query" {
+    await FirstResults.measure(CommandLine.arguments[2])
 } else if CommandLine.arguments.dropFirst() == ["documents"] {
     await Drafts().obey()
 } else {
