@@ -14,10 +14,13 @@ final class KillLoad: Sendable {
     let renamer: KillRenamer
 
     init(directory: String, random: inout SeededRandom, writers count: Int = 4) {
+        // Contents of different loads on one volume differ.
+        let load = directory.split(separator: " ").last ?? ""
         writers = (0..<count).map {
-            KillWriter(directory: directory, name: "writer\($0)", random: random.fork())
+            KillWriter(directory: directory, name: "writer\($0).\(load)", random: random.fork())
         }
-        renamer = KillRenamer(directory: directory, random: random.fork())
+        renamer = KillRenamer(
+            directory: directory, name: "renamer.\(load)", random: random.fork())
     }
 
     /// Makes the directory, starts a load in it, and returns after a random time of at most
@@ -73,6 +76,8 @@ final class KillWriter: @unchecked Sendable {
     struct Document {
         var attempted = -1
         var acknowledged = -1
+        /// All saves that were attempted.
+        var saves: Set<Int> = []
         /// The saves that were synced, or reported to be on the disk.
         var durable: [Int] = []
         /// How each save was made; it is printed when one is missing.
@@ -106,7 +111,10 @@ final class KillWriter: @unchecked Sendable {
         let length = random.below(random.oneIn(5) ? 60_000 : 4_000)
         let bytes = WholeContent(writer: name, sequence: sequence).bytes(length: length)
         let synced = random.oneIn(4)
-        note(document) { $0.attempted = sequence }
+        note(document) {
+            $0.attempted = sequence
+            $0.saves.insert(sequence)
+        }
         let pattern = random.pick(SavePattern.allCases)
         note(document) { $0.log.append("\(sequence):\(pattern)\(synced ? " synced" : "")") }
         try pattern.save(bytes, to: path(document), synced: synced)
@@ -125,6 +133,7 @@ final class KillWriter: @unchecked Sendable {
 
 /// Moves files of known content between a few names, by replacing and by exchanging.
 final class KillRenamer: @unchecked Sendable {
+    let name: String
     private let directory: String
     private var random: SeededRandom
     private var sequence = 0
@@ -132,8 +141,9 @@ final class KillRenamer: @unchecked Sendable {
     private(set) var names: [String: Int] = [:]
     private(set) var underWay: [String: Int]?
 
-    init(directory: String, random: SeededRandom) {
+    init(directory: String, name: String, random: SeededRandom) {
         self.directory = directory
+        self.name = name
         self.random = random
     }
 
@@ -159,7 +169,7 @@ final class KillRenamer: @unchecked Sendable {
     private func make(_ name: String) throws {
         sequence += 1
         underWay = names.merging([name: sequence]) { $1 }
-        let bytes = WholeContent(writer: "renamer", sequence: sequence).bytes(length: 3_000)
+        let bytes = WholeContent(writer: self.name, sequence: sequence).bytes(length: 3_000)
         try SavePattern.replace.save(bytes, to: path(name), synced: false)
         names[name] = sequence
         underWay = nil

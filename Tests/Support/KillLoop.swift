@@ -111,7 +111,7 @@ package final class KillLoop {
         for number in 0..<4 {
             let name = "moved \(number)"
             guard let bytes = try contents(renamer.path(name)) else { continue }
-            guard let content = WholeContent(bytes), content.writer == "renamer" else {
+            guard let content = WholeContent(bytes), content.writer == renamer.name else {
                 throw SupportError("\(renamer.path(name)) is not whole: \(bytes.count) bytes")
             }
             found[name] = content.sequence

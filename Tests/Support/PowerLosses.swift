@@ -59,7 +59,8 @@ package struct PowerLosses {
                     Loss(
                         number: number, image: image, promised: promised, members: members,
                         rows: rows,
-                        attempted: load.writers.map { Promises(of: $0) }))
+                        attempted: load.writers.map { Promises(of: $0) },
+                        renamer: load.renamer.name))
             }
         }
         // The images are checked after that, because a copy of a store must not be mounted beside
@@ -80,6 +81,21 @@ package struct PowerLosses {
         let members: [String: PackageLoad.Member]
         let rows: DatabaseLoad.Promises
         let attempted: [Promises]
+        /// The name of the program that moves files.
+        let renamer: String
+
+        /// Whether a program has saved these contents as this document, or under the name of its
+        /// draft or backup.
+        func wasSaved(_ content: WholeContent, as name: String) -> Bool {
+            if content.writer == renamer { return name.hasPrefix("moved ") }
+            guard let writer = attempted.first(where: { $0.name == content.writer }) else {
+                return false
+            }
+            return writer.documents.contains { document, known in
+                known.saves.contains(content.sequence)
+                    && SavePattern.places(of: document).contains(name)
+            }
+        }
     }
 
     /// What a writer was promised, by document.
@@ -114,18 +130,21 @@ package struct PowerLosses {
                 return owed == 0 ? faults : faults + ["the directory with \(owed) saves is gone"]
             }
             var found: [String: Set<Int>] = [:]
-            for bytes in try reachableContents(in: place) {
+            for (document, bytes) in try reachableVersions(in: place) {
                 // A program had truncated or created its document, and had not written yet.
                 if bytes.isEmpty { continue }
                 if let content = WholeContent(bytes) {
                     found[content.writer, default: []].insert(content.sequence)
+                    if !loss.wasSaved(content, as: document) {
+                        faults.append("\(document) has a version that was never its own: \(content)")
+                    }
                 } else {
                     let isZero = bytes.allSatisfy { $0 == 0 }
                     let contents = isZero ? "\(bytes.count) zeros" : "\(bytes.count) bytes"
-                    faults.append("a version of \(contents) that nobody wrote")
+                    faults.append("\(document) has a version of \(contents) that nobody wrote")
                 }
             }
-            for (told, tried) in zip(loss.promised, loss.attempted) {
+            for told in loss.promised {
                 let there = found[told.name] ?? []
                 for (name, document) in told.documents {
                     let lost = Set(document.durable).subtracting(there)
@@ -134,10 +153,6 @@ package struct PowerLosses {
                             "\(name): saves \(lost.sorted()) were on the disk; "
                                 + "\(document.log.suffix(12))")
                     }
-                }
-                let last = tried.documents.values.map(\.attempted).max() ?? -1
-                if let beyond = there.first(where: { $0 > last }) {
-                    faults.append("\(told.name): save \(beyond), which nobody made")
                 }
             }
             return faults
