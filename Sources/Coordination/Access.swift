@@ -38,6 +38,14 @@ package enum Access: Hashable, Sendable {
         }
     }
 
+    /// Whether the access may use the contents of the item.
+    var needsContents: Bool {
+        switch self {
+        case .read(let options): !options.contains(.immediatelyAvailableMetadataOnly)
+        case .write(let option): option != .contentIndependentMetadataOnly
+        }
+    }
+
     /// Whether the access removes the item, so that presenters of the item must accommodate its
     /// deletion.
     var isRemoving: Bool { self == .write(.deleting) || self == .write(.replacing) }

@@ -158,6 +158,13 @@ package final class Arbiter: Sendable {
         }
     }
 
+    /// The process that holds an explicit claim under which the contents of the item must stay.
+    package func holder(ofContentsAt place: Path) -> Int32? {
+        state.withLock { state in
+            state.coordination.claim(keepingContentsOf: place).map { state.process($0.request) }
+        }
+    }
+
     /// Whether the claim waits for other claims or for answers of presenters.
     package func isWaiting(_ id: ClaimID) -> Bool {
         state.withLock { $0.coordination.claims[id]?.isGranted == false }

@@ -109,6 +109,28 @@ extension Coordination {
         return last(ids[..<ids.position(of: claim.id)], claim, deepAt: place)
     }
 
+    /// A granted coordinated claim under which the contents of the item must stay: one to the item
+    /// or to the package around it, or a deep one to a directory above it.
+    func claim(keepingContentsOf path: Path) -> Claim? {
+        let unit = path.unit.count
+        var at = PathTrie.root
+        var depth = 0
+        while true {
+            let queue = trie[at].queue
+            for id in queue.grantedWriters + queue.grantedReaders {
+                guard let claim = claims[id] else { continue }
+                let keeps = claim.targets.contains {
+                    $0.unit == at && ($0.access.isDeep || depth == unit && $0.access.needsContents)
+                }
+                if keeps { return claim }
+            }
+            guard depth < unit, let next = trie[at].children[path.steps[depth].name] else {
+                return nil
+            }
+            (at, depth) = (next, depth + 1)
+        }
+    }
+
     /// The granted coordinated claims with one of these purposes.
     func turns(of purposes: Set<Purpose>) -> [Claim] {
         purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }

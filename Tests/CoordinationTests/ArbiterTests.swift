@@ -32,4 +32,37 @@ import Testing
         #expect(try #require(number("/D/box")) >= last)
         #expect(try #require(number("/F")) > first)
     }
+
+    @Test("a claim keeps the contents of what it covers, if it may use them")
+    func contentsStay() {
+        let arbiter = Arbiter()
+        let clientSession = arbiter.join(process: 7)
+        func isKept(_ place: String) -> Bool {
+            let holder = arbiter.holder(ofContentsAt: Stage.path(place))
+            #expect(holder == nil || holder == 7)
+            return holder != nil
+        }
+        for (wants, kept) in [
+            ("R /D/box", true), ("U /D/box", true), ("X /D", true), ("M /", true),
+            ("R /D", false), ("U /D", false), ("R /E", false), ("U /D/box/a", false),
+            ("R:metadata /D/box", false), ("K /D/box", false), ("U /D/other", false),
+        ] {
+            let claim = arbiter.request(
+                Request(Stage.targets(wants), clientSession: clientSession)) { _, _ in }
+            #expect(isKept("/D/box") == kept, "\(wants)")
+            arbiter.step(.released(claim))
+            #expect(!isKept("/D/box"), "\(wants)")
+        }
+        // A package is one document.
+        let claim = arbiter.request(
+            Request(Stage.targets("R /D/a.pkg"), clientSession: clientSession)) { _, _ in }
+        #expect(isKept("/D/a.pkg/parts/1") && !isKept("/D/b.pkg/parts/1"))
+        // A claim that waits keeps nothing.
+        let writing = arbiter.request(
+            Request(Stage.targets("X /D"), clientSession: clientSession)) { _, _ in }
+        #expect(!isKept("/D/box"))
+        arbiter.step(.released(claim))
+        #expect(isKept("/D/box"))
+        arbiter.step(.released(writing))
+    }
 }

@@ -49,6 +49,27 @@ struct MountCommandTests {
         #expect(result.status == 0)
     }
 
+    /// generic/294 and generic/306 of xfstests remount with the options of the mount.
+    @Test("allow_suid and allow_dev are flags of the kernel when remounting")
+    func remountingWithSetID() throws {
+        let result = try call(["/s", "/m", "-o", "remount,ro,allow_other,allow_suid,allow_dev"])
+        #expect(result.errors == "mount<-i>mount<-o>mount<remount,ro,suid,dev>mount</m>")
+        #expect(result.status == 0)
+    }
+
+    /// generic/128 of xfstests mounts with nosuid and the options of the other mounts.
+    @Test("nosuid and nodev count whatever else is allowed", arguments: ["suid", "dev"])
+    func lessIsAllowed(kind: String) throws {
+        // mount(8) puts its own words first.
+        for (given, passed) in [
+            ("no\(kind),allow_\(kind)", "no\(kind)"), ("allow_\(kind)", "allow_\(kind)"),
+            ("no\(kind),allow_other,allow_\(kind),cache=1G", "no\(kind),allow_other,cache=1G"),
+        ] {
+            let result = try call(["/s", "/m", "-o", given])
+            #expect(result.errors == "<mount><--store></s><-o><\(passed)></m>")
+        }
+    }
+
     @Test("-f mounts nothing")
     func fake() throws {
         let result = try call(["/s", "/m", "-f"], status: 9)

@@ -83,11 +83,7 @@ extension TrapTests {
             case .evict:
                 let path = "\(fleet.devices[0].path)/n.txt"
                 let evicted = try Programs.fsctl("evict", path).run()
-                withKnownIssue("an eviction does not respect claims") {
-                    #expect(!evicted.output.hasPrefix("1 document"), "\(evicted)")
-                } when: {
-                    how == .claimed
-                }
+                #expect(!evicted.output.hasPrefix("1 document"), "\(evicted)")
             }
             // The other device's change has come as far as this device's journal.
             if step != .evict, how != .saved {
@@ -98,9 +94,7 @@ extension TrapTests {
                 }
             }
             if let used {
-                if step != .evict || how != .claimed {
-                    #expect(shown() == text, "it is left alone")
-                }
+                #expect(shown() == text, "it is left alone")
                 used.tell("go")
                 #expect(try used.waitForEnd() == 0, "\(used.said)")
                 try fleet.devices[0].waitForDisk()

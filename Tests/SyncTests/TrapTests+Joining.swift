@@ -43,9 +43,7 @@ extension TrapTests {
                 let path = "\(fleet.devices[index].path)/d/a"
                 #expect(try both.isSubset(of: History.texts(of: path)))
                 let a = try [fleet.text(index, "d/a") ?? ""] + fleet.conflicts(index, "d/a")
-                withKnownIssue(
-                    "the conflict becomes history when the rule goes", isIntermittent: true
-                ) { #expect(Set(a) == both) }
+                #expect(Set(a) == both)
                 #expect(fleet.text(index, "d/b") == "by 0\n")
                 #expect(fleet.text(index, "d/c") == "by 1\n")
                 let f = ["d/e/f", "d/moved/f"].compactMap { fleet.text(index, $0) }

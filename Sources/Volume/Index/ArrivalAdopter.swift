@@ -54,7 +54,7 @@ struct ArrivalAdopter {
             return try returned(mark, move, t)
         }
         guard move.from.directory == incoming.inode, let mark = Incoming.mark(of: move.from.name),
-            case .directory(let parent) = try roles.location(of: move.to.directory, t)
+            let parent = try directory(move.to.directory, of: mark, t)
         else { return false }
         if let known = try t.item(id: mark.item), known.deleted == nil, known.parent == parent,
             known.name == move.to.name, known.inode == move.snapshot.inode
@@ -67,6 +67,18 @@ struct ArrivalAdopter {
             let adoption = try adoption(of: mark, move.snapshot, named: move.to.name, in: parent, t)
         else { return false }
         return try adopt(adoption, displacing: move.replaced, to: move.stash, t)
+    }
+
+    /// The item of a directory in which something arrives. In an ignored directory, items from
+    /// before the rule are synchronized.
+    private func directory(_ inode: UInt64, of mark: ArrivalTag, _ t: Transaction) throws -> Int64?
+    {
+        switch try roles.location(of: inode, t) {
+        case .directory(let key): key
+        case .ignored(let key, let inner) where inner.isEmpty:
+            try t.item(id: mark.item) == nil ? nil : key
+        case .ignored, .package, .unknown: nil
+        }
     }
 
     /// Handles an item that the scan found, if it has an arrival tag that was not adopted before.
@@ -227,7 +239,11 @@ struct ArrivalAdopter {
     func show(_ arrival: Arrival, on item: inout Item, _ t: Transaction) throws {
         guard item.kind == .file || item.kind == .package else { return }
         guard var version = arrival.version else { return }
-        if let old = item.current, old != version.id, try t.version(id: old) != nil {
+        // If the hub's state is known before its contents are here, the old version may be in
+        // conflict already, and history would mean that somebody has settled that.
+        if let old = item.current, old != version.id,
+            try t.version(id: old)?.version.kind == .current
+        {
             try t.setKind(old, .history)
         }
         // The owner and lists are those of the document here; the mode is the one that was sent.

@@ -16,7 +16,7 @@ enum Location: Hashable {
     case directory(Int64)
     /// A package, or a directory in one with its path from the package.
     case package(Int64, [Name])
-    /// A directory that the ignore file names, or one below it; nothing in it is an item.
+    /// A directory that the ignore file names, or one below it; nothing new in it becomes an item.
     case ignored(Int64, [Name])
     /// A directory that was removed before the recorder processed the event.
     case unknown

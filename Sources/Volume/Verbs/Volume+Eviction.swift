@@ -20,7 +20,8 @@ extension Volume {
     /// ends the eviction. Below a directory, only paths that `isMeant` selects are evicted or named
     /// in the report.
     ///
-    /// - Throws: For a single document: `.busy` (a program has it open, or it is not recorded),
+    /// - Throws: For a single document: `.busy` (a program has it open or claims it, or it is not
+    ///   recorded),
     ///   `.refused` (it is pinned or shown, or the hub does not have it), `.notFound`, `.invalid`.
     @discardableResult
     package func evict(
@@ -115,6 +116,9 @@ extension Volume {
         let file = try opened(path, shown)
         var freed: Int64 = 0
         let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
+            if let reason = evictionClaim.current?(path) {
+                throw VolumeError(.busy, "\(shown) \(reason)")
+            }
             freed = try giveUp(file.raw, item, version, shown)
         }
         guard isAlone else { throw VolumeError(.busy, "\(shown) is in use.") }

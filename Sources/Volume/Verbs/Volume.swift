@@ -32,6 +32,9 @@ package final class Volume: Sendable {
     /// Tells why the contents of a document stay on this device: the end of a sentence that begins
     /// with its path. It may ask programs, and take seconds.
     package let evictionObstacle = CallbackSlot<@Sendable ([Name]) -> String?>()
+    /// Tells who has an explicit claim under which the contents of a document must stay: the end of
+    /// a sentence that begins with its path. It asks no program.
+    package let evictionClaim = CallbackSlot<@Sendable ([Name]) -> String?>()
     private let evictor = Evictor()
     let pinned = PinnedDownloads()
     let kept = KeptContents()

@@ -49,6 +49,16 @@ final class EvictionQuestions: Sendable {
         return question?.unanswered.first.map { shown($0, " and does not answer") }
     }
 
+    /// Why the contents of a document stay on this device although no program is asked: another
+    /// sentence of that kind, if a program has an explicit claim. Also the program that requests
+    /// the eviction, because it could not use the contents under its claim.
+    static func claim(on names: [Name], _ desk: ClaimService) -> String? {
+        guard let process = desk.arbiter.holder(ofContentsAt: desk.session.path(names)) else {
+            return nil
+        }
+        return "stays here while \(desk.session.program(process)) (\(process)) has a claim on it."
+    }
+
     /// Returns false if this answers another question.
     func answer(_ presenter: PresenterID, _ id: ClaimID, _ failure: String?) -> Bool {
         signal.change {

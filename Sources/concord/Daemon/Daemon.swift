@@ -137,6 +137,9 @@ struct Daemon {
         volume.evictionObstacle.set { [weak desk] names in
             desk.flatMap { $0.evictions.obstacle(toEvicting: names, $0) }
         }
+        volume.evictionClaim.set { [weak desk] names in
+            desk.flatMap { EvictionQuestions.claim(on: names, $0) }
+        }
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
