@@ -45,7 +45,8 @@ struct Commit: Sendable {
         let known = request.operations.prefix { $0.number <= last }
         var results = try known.map { try answered($0, transaction) }
         let new = request.operations.dropFirst(known.count)
-        var walk = walk
+        // Another request with the same operations may have completed the one that was begun.
+        var walk = known.isEmpty ? walk : nil
         let done = try apply(Array(new), to: &volume, transaction, &progress, &walk)
         results += done
         if let last = done.last?.number {

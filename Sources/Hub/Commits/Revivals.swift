@@ -68,16 +68,19 @@ struct Revivals {
         guard var revival = try directories.firstRevival() else { return false }
         let page =
             try table.item(revival.directory)?.life.isAlive == true
-            ? try directories.trashed(after: revival, limit: table.steps.read) : []
+            ? try directories.children(after: revival, limit: table.steps.read) : []
         guard let last = page.last else {
             try directories.remove(revival)
             return true
         }
         for (id, _) in page {
-            guard let item = try table.item(id), case .trashed(revival.batch, _) = item.life,
-                item.placement.parent == revival.directory, try table.alias(of: id) == nil
+            guard let item = try table.item(id), item.placement.parent == revival.directory
             else { continue }
-            try table.revive(item, sequence: table.sequence)
+            if case .trashed(let batch, _) = item.life {
+                guard batch == revival.batch, try table.alias(of: id) == nil else { continue }
+                try table.revive(item, sequence: table.sequence)
+            }
+            // A directory that came back before may still have something of the batch in it.
             guard item.kind == .directory else { continue }
             try directories.set(Revival(directory: id, batch: revival.batch))
         }
