@@ -137,6 +137,7 @@ struct OnlookerWaysTests {
             \(text)
             """)
         command.directory = volume.path
+        command.timeoutSeconds = 900
         return try command.succeed()
     }
 
