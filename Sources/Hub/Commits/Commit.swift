@@ -216,8 +216,8 @@ struct Commit: Sendable {
         var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
-            table.workLimit =
-                table.work + steps.groupWork + group.reduce(0) { $0 + $1.ownWork }
+            let allowed = group.count == 1 ? steps.operationWork : steps.groupWork
+            table.workLimit = table.work + allowed + group.reduce(0) { $0 + $1.ownWork }
             if group.count == 1 { table.revivalLimit = table.work + steps.revivalWork }
             defer { (table.workLimit, table.revivalLimit) = (.max, .max) }
             do {
@@ -383,9 +383,9 @@ extension RevisionContent {
 }
 
 extension OperationEntry {
-    /// An upper limit of the work that the operation needs if it concerns one item only, in the
-    /// units of `LedgerTable.work`.
-    fileprivate var ownWork: Int { 200 + 10 * (content?.chunks.ids.count ?? 0) }
+    /// The work that the operation usually needs if it concerns one item only, in the units of
+    /// `LedgerTable.work`.
+    fileprivate var ownWork: Int { 60 + 10 * (content?.chunks.ids.count ?? 0) }
 }
 
 extension Change {

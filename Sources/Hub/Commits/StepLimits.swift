@@ -3,12 +3,14 @@
 package struct StepLimits: Sendable {
     /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
     /// operations.
-    package var work = 20_000
-    /// The work that a group or an operation may cause besides that of its own rows, because it
-    /// must be done in one transaction.
-    var groupWork: Int { 10 * work }
+    package var work = 4_000
+    /// The work that one operation may cause besides that of its own rows, because it must be done
+    /// in one transaction.
+    package var operationWork = 200_000
+    /// The same for a group of operations. A device can send many such groups.
+    package var groupWork = 40_000
     /// The work after which an operation restores no further directory (`Revivals`).
-    var revivalWork: Int { work / 4 }
+    package var revivalWork = 5_000
     /// A directory with at most this many items below it is deleted in one transaction.
     package var deleted = 500
     /// A directory with at most this many items in the trash is restored in one transaction.

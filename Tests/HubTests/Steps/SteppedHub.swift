@@ -55,6 +55,7 @@ struct SteppedHub {
         self.plant = plant
         var (steps, versions) = (StepLimits(), VersionLimits())
         (steps.work, steps.deleted, steps.revived, steps.read) = (70, 3, 3, 2)
+        (steps.operationWork, steps.groupWork, steps.revivalWork) = (700, 700, 17)
         steps.thinning = 70
         (versions.most, versions.newest) = (12, 4)
         (self.steps, self.versions) = (steps, versions)
