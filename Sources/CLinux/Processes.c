@@ -98,4 +98,9 @@ void cl_limit_heaps(int count) {
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, count);
 #endif
+#ifdef M_MMAP_THRESHOLD
+    // A heap would also keep large blocks, because glibc raises this threshold, up to 32 MiB, when
+    // it frees one.
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
 }

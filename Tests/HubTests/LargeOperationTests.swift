@@ -155,12 +155,7 @@ struct LargeOperationTests {
             try await device.commit([deletion(top, base: device.changes().head, &device)])
             let before = try await device.changes().head
             try await device.commit([device.entry(top, .restore)])
-            try await hub.until {
-                let left = try await hub.hub.ledger.read {
-                    try $0.row("SELECT count(*) FROM revivals", [])?.integer(0)
-                }
-                return left == 0
-            }
+            try await untilRestored(hub)
             let now = try await states(device)
             let dead = Set(now.filter { !$0.value.life.isAlive }.keys)
             #expect(dead == [ids[2999]])
@@ -182,12 +177,109 @@ struct LargeOperationTests {
             let entries = [device.entry(top, .restore), deletion(top, base: base, &device)]
             let results = try await device.commit(entries).results
             #expect(results.allSatisfy { $0.isDone })
-            try await hub.until {
-                let left = try await hub.hub.ledger.read {
-                    try $0.row("SELECT count(*) FROM revivals", [])?.integer(0)
-                }
-                return left == 0
+            try await untilRestored(hub)
+            #expect(try await hub.administration().check().faults == [])
+        }
+    }
+
+    private func untilRestored(_ hub: RunningHub) async throws {
+        try await hub.until {
+            let left = try await hub.hub.ledger.read {
+                try $0.row("SELECT count(*) FROM revivals", [])?.integer(0)
             }
+            return left == 0
+        }
+    }
+
+    private static func smallSteps() -> CallerLimits {
+        var limits = CallerLimits()
+        limits.steps.revived = 3
+        return limits
+    }
+
+    /// When it is its turn, it is alive because of one item in it. The others must come back, too.
+    @Test func aDirectoryThatIsBackAlreadyIsRestored() async throws {
+        try await RunningHub.with(limits: Self.smallSteps()) { hub in
+            var device = try await hub.device()
+            let top = device.directory("top")
+            try await device.commit([top])
+            let ids = (0..<6).map { _ in Identifier.random() }
+            try await fill(ids, &device) { $0 < 4 ? top.item : ids[0] }
+            let head = try await device.changes().head
+            try await device.commit([deletion(top.item, base: head, &device)])
+            // In one transaction: before anything is restored in steps.
+            try await device.commit([
+                device.entry(top.item, .restore), device.entry(ids[4], .restore),
+            ])
+            try await untilRestored(hub)
+            let now = try await states(device)
+            #expect(now.count == 7 && now.values.allSatisfy { $0.life.isAlive })
+            #expect(try await hub.administration().check().faults == [])
+        }
+    }
+
+    /// A directory was deleted before the one that it is in, and both are restored at once.
+    @Test func twoDeletionsAreRestoredInOneDirectory() async throws {
+        try await RunningHub.with(limits: Self.smallSteps()) { hub in
+            var device = try await hub.device()
+            // The outer directory is the first one that is restored in steps.
+            let (top, inner) = (Identifier(high: 1, low: 1), Identifier(high: 2, low: 1))
+            try await device.commit([device.directory("top", id: top)])
+            let ids = [inner] + (0..<7).map { _ in Identifier.random() }
+            try await fill(ids, &device) { $0 < 4 ? top : inner }
+            let head = try await device.changes().head
+            for id in [inner, top] { try await device.commit([deletion(id, base: head, &device)]) }
+            try await device.commit([
+                device.entry(top, .restore), device.entry(inner, .restore),
+            ])
+            try await untilRestored(hub)
+            let now = try await states(device)
+            #expect(now.count == 9 && now.values.allSatisfy { $0.life.isAlive })
+            #expect(try await hub.administration().check().faults == [])
+        }
+    }
+
+    // MARK: Repeated requests
+
+    /// Runs one transaction of a commit. Returns whether it is done.
+    private func step(_ commit: inout Commit, _ hub: RunningHub) async throws -> Bool {
+        let step = try await hub.hub.ledger.write { [commit] transaction in
+            var progress = CommitProgress()
+            return try commit.run(in: transaction, &progress)
+        }
+        return commit.isDone(by: step)
+    }
+
+    /// The device had no answer to its first request, and sends the first deletion again while the
+    /// hub is within it.
+    @Test func aRepeatedDeletionDoesNotStandForTheNextOne() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let tops = [device.directory("a"), device.directory("b")]
+            try await device.commit(tops)
+            let ids = (0..<40).map { _ in Identifier.random() }
+            try await fill(ids, &device) { tops[$0 % 2].item }
+            let head = try await device.changes().head
+            let entries = tops.map { deletion($0.item, base: head, &device) }
+            let account = try await hub.hub.ledger.read { [device] in
+                try $0.volume(device.volume.id)?.account
+            }
+            let caller = Caller(
+                device: device.id, account: try #require(account), user: "anna",
+                epoch: device.epoch, seen: 0)
+            func commit(_ entries: [OperationEntry]) -> Commit {
+                var commit = Commit(
+                    request: device.request(entries), objections: [:], caller: caller,
+                    volume: device.volume.id, received: 1, clock: { 1 })
+                (commit.steps.work, commit.steps.deleted) = (60, 3)
+                return commit
+            }
+            var (first, again) = (commit(entries), commit([entries[0]]))
+            #expect(try await !step(&first, hub) && first.walk != nil)
+            while try await !step(&again, hub) {}
+            while try await !step(&first, hub) {}
+            let alive = try await states(device).values.filter(\.life.isAlive)
+            #expect(alive.map(\.placement.name) == [])
             #expect(try await hub.administration().check().faults == [])
         }
     }

@@ -244,7 +244,7 @@ struct PostgresTests {
                 DROP TABLE concord.loose_uses, concord.revivals;
                 DROP INDEX concord.revisions_order;
                 CREATE INDEX revisions_item ON concord.revisions (volume, item);
-                UPDATE concord.ledger SET version = version - 4
+                UPDATE concord.ledger SET version = version - 5
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }

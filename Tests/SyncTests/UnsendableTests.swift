@@ -165,4 +165,31 @@ import Testing
             #expect(fleet.text(0, "c") == "3\n" && fleet.text(0, "b") == "sent")
         }
     }
+
+    /// Device 1 knows only the name of the document. The hub has replaced its version twice, and
+    /// then it comes back as another journal, so that the device cannot tell whether the hub has
+    /// this version. The hub has it, the device does not.
+    @Test("a version that only the hub has stops nothing")
+    func placeholderOfAFormerVersion() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.put(0, "a", "1")
+            try fleet.settle()
+            let device = try fleet.join()
+            try fleet.settle()
+            #expect(try fleet.report(device).hub?.dataless == 1)
+            try fleet.offline(1)
+            for text in ["2", "3"] {
+                try fleet.put(0, "a", text)
+                try fleet.settle([0])
+            }
+            try fleet.hub.stop()
+            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.start()
+            try fleet.put(1, "b", "sent")
+            try fleet.online(1)
+            try fleet.expectEqual()
+            #expect(fleet.text(1, "a") == "3" && fleet.text(0, "b") == "sent")
+            #expect(try fleet.conflicts(1, "a") == [])
+        }
+    }
 }

@@ -20,17 +20,12 @@ struct Commit: Sendable {
     var operation: VolumeOperation { keepsContents ? .commit : .pageForm }
     let clock: @Sendable () -> Int64
     var versionLimits = VersionLimits()
+    var steps = StepLimits()
     /// The deletion that earlier transactions have begun.
     var walk: DeletionWalk?
 
     /// The number of answers that are kept for each device, to recognize a copied device.
     private static let answersKept: UInt64 = 2000
-    /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
-    /// operations, because others wait for the transaction.
-    static let workLimit = 20_000
-    /// The work that a group or an operation may cause besides that of its own rows, because it
-    /// must be done in one transaction.
-    private static let groupLimit = 10 * workLimit
 
     /// - Parameter progress: What the transaction has done. When its work exceeds the limit, the
     ///   remaining operations get no result and must run in another transaction.
@@ -50,7 +45,8 @@ struct Commit: Sendable {
         let known = request.operations.prefix { $0.number <= last }
         var results = try known.map { try answered($0, transaction) }
         let new = request.operations.dropFirst(known.count)
-        var walk = walk
+        // Another request with the same operations may have completed the one that was begun.
+        var walk = known.isEmpty ? walk : nil
         let done = try apply(Array(new), to: &volume, transaction, &progress, &walk)
         results += done
         if let last = done.last?.number {
@@ -66,6 +62,31 @@ struct Commit: Sendable {
             results: results, head: volume.head, volumeEpoch: volume.epoch, received: received,
             answered: clock())
         return CommitStep(answer: answer, walk: walk)
+    }
+
+    /// Runs commits in one transaction until they have done its work. A commit that fails leaves
+    /// nothing, and those that were not begun have no result.
+    static func run(
+        _ commits: [Commit], in transaction: any LedgerTransaction, _ progress: inout CommitProgress
+    ) throws -> [Result<CommitStep, Failure>?] {
+        try commits.map { commit in
+            guard progress.work < commit.steps.work else { return nil }
+            do {
+                return .success(
+                    try transaction.nested { try commit.run(in: transaction, &progress) })
+            } catch let failure as Failure {
+                return .failure(failure)
+            }
+        }
+    }
+
+    /// Removes the operations that a transaction has completed.
+    ///
+    /// - Returns: Whether none is left.
+    mutating func isDone(by step: CommitStep) -> Bool {
+        request.operations.removeFirst(step.answer.results.count)
+        walk = step.walk
+        return request.operations.isEmpty
     }
 
     private func checkEpochs(_ volume: VolumeRow, _ transaction: any LedgerTransaction) throws {
@@ -122,7 +143,7 @@ struct Commit: Sendable {
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
         var table = LedgerTable(transaction, volume: volume.id, time: received)
-        table.versionLimits = versionLimits
+        (table.versionLimits, table.steps) = (versionLimits, steps)
         defer { progress.crowded.formUnion(table.crowded) }
         if try transaction.membership.memberCount(of: volume.id) > 1 { table.sender = caller.user }
         let workBefore = progress.work
@@ -130,7 +151,7 @@ struct Commit: Sendable {
         let encoder = JSONEncoder()
         let before = volume.head
         var at = 0
-        while at < entries.count, at == 0 || progress.work < Commit.workLimit {
+        while at < entries.count, at == 0 || progress.work < steps.work {
             let end = endOfGroup(entries, at)
             let group = Array(entries[at..<end])
             let answers: [OperationResult]
@@ -180,7 +201,7 @@ struct Commit: Sendable {
         volume.head += 1
         table.sequence = volume.head
         table.isBounded = false
-        let verdict = try walk?.go(in: &table, until: Commit.workLimit - workBefore)
+        let verdict = try walk?.go(in: &table, until: steps.work - workBefore)
         try table.transaction.charge(volume.account, table.takeGrowth())
         guard let verdict else { return nil }
         walk = nil
@@ -195,9 +216,9 @@ struct Commit: Sendable {
         var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
-            table.workLimit =
-                table.work + Commit.groupLimit + group.reduce(0) { $0 + $1.ownWork }
-            if group.count == 1 { table.revivalLimit = table.work + Commit.workLimit / 4 }
+            let allowed = group.count == 1 ? steps.operationWork : steps.groupWork
+            table.workLimit = table.work + allowed + group.reduce(0) { $0 + $1.ownWork }
+            if group.count == 1 { table.revivalLimit = table.work + steps.revivalWork }
             defer { (table.workLimit, table.revivalLimit) = (.max, .max) }
             do {
                 return try transaction.nested {
@@ -362,9 +383,9 @@ extension RevisionContent {
 }
 
 extension OperationEntry {
-    /// An upper limit of the work that the operation needs if it concerns one item only, in the
-    /// units of `LedgerTable.work`.
-    fileprivate var ownWork: Int { 200 + 10 * (content?.chunks.ids.count ?? 0) }
+    /// The work that the operation usually needs if it concerns one item only, in the units of
+    /// `LedgerTable.work`.
+    fileprivate var ownWork: Int { 60 + 10 * (content?.chunks.ids.count ?? 0) }
 }
 
 extension Change {
@@ -464,7 +485,7 @@ extension Hub {
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,
             received: received, keepsContents: keepsContents, clock: clock,
-            versionLimits: limits.versions)
+            versionLimits: limits.versions, steps: limits.steps)
         let answer = try await CommitPreparation(hub: self, commit: commit).run {
             try await self.committer(of: volume).add(commit)
         }

@@ -55,15 +55,7 @@ actor Committer {
         do {
             let (results, crowded) = try await hub.ledger.write(.volume(volume)) { transaction in
                 var progress = CommitProgress()
-                let results = try commits.map { commit -> Result<CommitStep, Failure>? in
-                    guard progress.work < Commit.workLimit else { return nil }
-                    do {
-                        return .success(
-                            try transaction.nested { try commit.run(in: transaction, &progress) })
-                    } catch let failure as Failure {
-                        return .failure(failure)
-                    }
-                }
+                let results = try Commit.run(commits, in: transaction, &progress)
                 return (results, progress.crowded)
             }
             hub.crowded.add(crowded, in: volume)
@@ -87,9 +79,7 @@ actor Committer {
         case .success(let step):
             var (waiting, answer) = (waiting, step.answer)
             waiting.results += answer.results
-            waiting.commit.request.operations.removeFirst(answer.results.count)
-            waiting.commit.walk = step.walk
-            guard waiting.commit.request.operations.isEmpty else { return waiting }
+            guard waiting.commit.isDone(by: step) else { return waiting }
             answer.results = waiting.results
             waiting.done.resume(returning: answer)
         }

@@ -27,16 +27,12 @@ struct DeletionWalk: Sendable {
     private var levels: [Level]
     private var hasDeleted = false
 
-    /// A directory with at most this many items below it is deleted in one transaction.
-    private static let deletedAtOnce = 500
-    private static let readAtOnce = 200
-
     /// Nil if the operation deletes so little that one transaction can do it.
     init?(_ operation: Operation, in table: inout LedgerTable) throws {
         guard case .delete(let current) = operation.change else { return nil }
         let top = try table.canonical(operation.item)
         guard top != .root, let item = try table.item(top), item.kind == .directory,
-            item.life.isAlive, try table.hasMore(than: DeletionWalk.deletedAtOnce, in: top)
+            item.life.isAlive, try table.hasMore(than: table.steps.deleted, in: top)
         else { return nil }
         self.operation = operation
         self.current = current
@@ -52,7 +48,7 @@ struct DeletionWalk: Sendable {
             guard var level = levels.last else { return .overruled(.alreadyGone) }
             if level.next.isEmpty {
                 let page = try table.aliveChildren(
-                    of: level.directory, after: level.after, limit: DeletionWalk.readAtOnce)
+                    of: level.directory, after: level.after, limit: table.steps.read)
                 level.next = page.map(\.id).reversed()
                 level.after = page.last?.key ?? level.after
             }

@@ -17,8 +17,6 @@ struct Revival: Hashable, Sendable {
 struct Revivals {
     let hub: Hub
 
-    private static let readAtOnce = 200
-
     func run() async throws {
         let volumes = try await hub.ledger.read { transaction in
             try transaction.rows("SELECT DISTINCT volume FROM revivals", []).map { try $0.id(0) }
@@ -32,27 +30,36 @@ struct Revivals {
     /// - Returns: Whether something is left to do.
     private func step(in id: Identifier) async throws -> Bool {
         guard let volume = try await hub.ledger.read({ try $0.volume(id) }) else { return false }
-        let time = hub.clock()
-        let head = try await hub.turns.take(volume.account) {
-            try await hub.ledger.write(.volume(id)) { transaction -> UInt64? in
-                guard let volume = try transaction.volume(id) else { return nil }
-                var table = LedgerTable(transaction, volume: id, time: time)
-                table.sequence = volume.head + 1
-                var isMore = true
-                while isMore, table.work < Commit.workLimit {
-                    isMore = try Revivals.goOn(in: &table)
-                }
-                try transaction.charge(volume.account, table.takeGrowth())
-                try transaction.setHead(of: id, table.sequence)
-                try transaction.noteRun(of: id, after: volume.head, upTo: table.sequence)
-                return isMore ? table.sequence : nil
+        let (time, steps) = (hub.clock(), hub.limits.steps)
+        let isMore = try await hub.turns.take(volume.account) {
+            try await hub.ledger.write(.volume(id)) {
+                try Revivals.step(in: id, $0, at: time, steps)
             }
         }
         let now = try await hub.ledger.read { try $0.volume(id)?.head } ?? 0
         hub.headsChanged.store(true, ordering: .relaxed)
         hub.feeds.announce(now, of: id)
         hub.ledger.announce(now, of: id)
-        return head != nil
+        return isMore
+    }
+
+    /// Does the work of one transaction.
+    ///
+    /// - Returns: Whether something is left to do.
+    static func step(
+        in id: Identifier, _ transaction: any LedgerTransaction, at time: Int64,
+        _ steps: StepLimits
+    ) throws -> Bool {
+        guard let volume = try transaction.volume(id) else { return false }
+        var table = LedgerTable(transaction, volume: id, time: time)
+        table.steps = steps
+        table.sequence = volume.head + 1
+        var isMore = true
+        while isMore, table.work < steps.work { isMore = try goOn(in: &table) }
+        try transaction.charge(volume.account, table.takeGrowth())
+        try transaction.setHead(of: id, table.sequence)
+        try transaction.noteRun(of: id, after: volume.head, upTo: table.sequence)
+        return isMore
     }
 
     /// - Returns: Whether something is left to do.
@@ -61,16 +68,19 @@ struct Revivals {
         guard var revival = try directories.firstRevival() else { return false }
         let page =
             try table.item(revival.directory)?.life.isAlive == true
-            ? try directories.trashed(after: revival, limit: readAtOnce) : []
+            ? try directories.children(after: revival, limit: table.steps.read) : []
         guard let last = page.last else {
             try directories.remove(revival)
             return true
         }
         for (id, _) in page {
-            guard let item = try table.item(id), case .trashed(revival.batch, _) = item.life,
-                item.placement.parent == revival.directory, try table.alias(of: id) == nil
+            guard let item = try table.item(id), item.placement.parent == revival.directory
             else { continue }
-            try table.revive(item, sequence: table.sequence)
+            if case .trashed(let batch, _) = item.life {
+                guard batch == revival.batch, try table.alias(of: id) == nil else { continue }
+                try table.revive(item, sequence: table.sequence)
+            }
+            // A directory that came back before may still have something of the batch in it.
             guard item.kind == .directory else { continue }
             try directories.set(Revival(directory: id, batch: revival.batch))
         }

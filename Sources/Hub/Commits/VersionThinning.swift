@@ -61,9 +61,6 @@ final class CrowdedDocuments: Sendable {
 struct VersionThinning {
     let hub: Hub
 
-    /// The work of one transaction, in the units of `LedgerTable.work`.
-    private static let workLimit = 5000
-
     func run() async throws {
         for document in hub.crowded.all where !Task.isCancelled {
             hub.crowded.remove(document)
@@ -93,19 +90,29 @@ struct VersionThinning {
             metadata: ["volume": "\(document.volume)", "item": "\(document.item)"])
         while !excess.isEmpty, !Task.isCancelled {
             let slice = excess
-            let done = try await write(to: document.volume) { versions in
-                let item = try versions.transaction.item(document.item, in: document.volume)
-                let live = Set((item?.live ?? []).map(\.id))
-                var (work, done) = (0, 0)
-                for id in slice where work < VersionThinning.workLimit {
-                    done += 1
-                    guard !live.contains(id) else { continue }
-                    work += 30 + (try versions.remove(id) ?? 0) / LedgerTable.bytesPerUnit
-                }
-                return done
+            let done = try await write(to: document.volume) {
+                try VersionThinning.remove(slice, of: document.item, $0, hub.limits.steps)
             }
             excess = excess.dropFirst(done ?? excess.count)
         }
+    }
+
+    /// Removes the first of these versions, as many as one transaction may.
+    ///
+    /// - Returns: Their number, with those that stay because they are not only history by now.
+    static func remove(
+        _ excess: ArraySlice<Identifier>, of item: Identifier, _ versions: VersionTable,
+        _ steps: StepLimits
+    ) throws -> Int {
+        let state = try versions.transaction.item(item, in: versions.volume)
+        let live = Set((state?.live ?? []).map(\.id))
+        var (work, done) = (0, 0)
+        for id in excess where work < steps.thinning {
+            done += 1
+            guard !live.contains(id) else { continue }
+            work += 30 + (try versions.remove(id) ?? 0) / LedgerTable.bytesPerUnit
+        }
+        return done
     }
 
     /// Runs `body` when it is the turn of the volume's owner. Returns nil if there is no such

@@ -25,8 +25,8 @@ struct DirectoryTable {
             """
             INSERT INTO revivals (volume, directory, device, epoch, number, name_key, item)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
-            ON CONFLICT (volume, directory) DO UPDATE
-            SET device = $3, epoch = $4, number = $5, name_key = $6, item = $7
+            ON CONFLICT (volume, directory, device, epoch, number) DO UPDATE
+            SET name_key = $6, item = $7
             """,
             [
                 .id(volume), .id(revival.directory), .id(revival.batch.device),
@@ -37,8 +37,14 @@ struct DirectoryTable {
 
     func remove(_ revival: Revival) throws {
         try transaction.execute(
-            "DELETE FROM revivals WHERE volume = $1 AND directory = $2",
-            [.id(volume), .id(revival.directory)])
+            """
+            DELETE FROM revivals WHERE volume = $1 AND directory = $2
+            AND device = $3 AND epoch = $4 AND number = $5
+            """,
+            [
+                .id(volume), .id(revival.directory), .id(revival.batch.device),
+                .integer(Int64(revival.batch.epoch)), .count(revival.batch.number),
+            ])
     }
 
     func firstRevival() throws -> Revival? {
@@ -57,13 +63,13 @@ struct DirectoryTable {
         }
     }
 
-    /// The trashed items in the directory after the last one that was looked at.
-    func trashed(after revival: Revival, limit: Int) throws
+    /// The items in the directory, alive and trashed, after the last one that was looked at.
+    func children(after revival: Revival, limit: Int) throws
         -> [(id: Identifier, key: NameKey)]
     {
         try transaction.rows(
             """
-            SELECT id, name_key FROM items WHERE volume = $1 AND parent = $2 AND alive = 0
+            SELECT id, name_key FROM items WHERE volume = $1 AND parent = $2
             AND name_key >= $3 AND (name_key > $3 OR id > $4) ORDER BY name_key, id LIMIT $5
             """,
             [

@@ -240,6 +240,23 @@ package enum LedgerSchema {
             PRIMARY KEY (volume, directory)
         )
         """,
+        """
+        -- Several batches of deletions may be restored in one directory at the same time.
+        CREATE TABLE revivals_2 (
+            volume BYTEA NOT NULL,
+            directory BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            epoch BIGINT NOT NULL,
+            number BIGINT NOT NULL,
+            name_key BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            PRIMARY KEY (volume, directory, device, epoch, number)
+        );
+        INSERT INTO revivals_2 SELECT volume, directory, device, epoch, number, name_key, item
+        FROM revivals;
+        DROP TABLE revivals;
+        ALTER TABLE revivals_2 RENAME TO revivals
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

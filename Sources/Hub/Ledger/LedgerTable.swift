@@ -20,6 +20,7 @@ struct LedgerTable: ItemTable {
     /// refused.
     var isBounded = false
     var versionLimits = VersionLimits()
+    var steps = StepLimits()
     /// The documents that have more versions than `versionLimits.most`.
     private(set) var crowded: Set<Identifier> = []
     /// The bytes of a row that count as one unit of work.
@@ -47,7 +48,7 @@ struct LedgerTable: ItemTable {
         self.init(other.transaction, volume: other.volume, time: other.time)
         work = other.work
         sender = other.sender
-        versionLimits = other.versionLimits
+        (versionLimits, steps) = (other.versionLimits, other.steps)
         crowded = other.crowded
     }
 
@@ -143,11 +144,9 @@ struct LedgerTable: ItemTable {
         try checkWork()
     }
 
-    private static let revivedAtOnce = 500
-
     mutating func revivesLater(_ directory: Identifier, _ batch: OperationID) throws -> Bool {
         guard revivalLimit < .max else { return false }
-        let limit = LedgerTable.revivedAtOnce + 1
+        let limit = steps.revived + 1
         if work < revivalLimit,
             try directories.trashedCount(in: directory, upTo: limit) < limit
         {

@@ -18,6 +18,7 @@ package struct CallerLimits: Sendable {
     package var bodyBytesPerAccount = 24 << 20
     package var bodyBytes = 256 << 20
     package var versions = VersionLimits()
+    package var steps = StepLimits()
 
     package init() {}
 }

@@ -57,6 +57,10 @@ extension SyncEngine {
         }
         let name = path ?? "item \(row.item)"
         log.error("contents of \(name) that must be sent are no longer on this device")
+        // Everything else is sent before it is tried again.
+        if let revision = Operation(encoded: row.operation)?.change.revision {
+            postponeUpload(revision.id, name)
+        }
         return .refused(
             Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
     }

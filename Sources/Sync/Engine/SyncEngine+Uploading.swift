@@ -188,8 +188,9 @@ extension SyncEngine {
         var failed: Set<Identifier> = []
         for (id, bytes, item) in found {
             // A version that was never here has no list of chunks before the hub is asked for it.
+            // The journal keeps the list, because the operation names the chunks.
             let known = bytes.map {
-                $0.isEmpty ? try? hub.manifest(of: id) : Manifest(encoded: $0)
+                $0.isEmpty ? try? volume.content(of: id).manifest : Manifest(encoded: $0)
             }
             guard let item, let manifest = known ?? nil else {
                 failed.insert(id)

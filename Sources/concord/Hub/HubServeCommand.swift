@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Control
 import Glibc
 import Hub
@@ -48,6 +49,8 @@ struct HubServeCommand: ParsableCommand {
         }
         let listening = try self.listening()
         umask(0o077)
+        // The bodies of requests are large blocks, of which heaps would keep the most there were.
+        cl_limit_heaps(4)
         let log = LogFile(path: nil).logger("hub")
         let (directory, rebuilds, hasPages) = (try hub.directory(), rebuild, pages == .on)
         try BlockingCall.wait {
