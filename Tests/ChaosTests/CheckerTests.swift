@@ -67,6 +67,48 @@ import Testing
         #expect(violations.first?.message.contains("durable: hub") == true)
     }
 
+    /// What one device shows and cannot read; the other one's answers are as before.
+    private func unreadable(
+        _ kind: Event.Kind, _ outcome: String, fault: String? = nil, of actor: String = "hub"
+    ) -> [Violation.Kind] {
+        clean {
+            if let fault { $0.add(.fault, actor) { $0.verb = [fault] } }
+            $0.add(kind, "dev1") {
+                ($0.path, $0.detail, $0.outcome) = ("shared/b", "history", outcome)
+                if kind == .did { $0.verb = ["read", "shared/b"] }
+            }
+        }.violations
+    }
+
+    @Test("finds a version, a file and a read without contents")
+    func withoutContents() {
+        #expect(unreadable(.version, "Chunk 17 of b is lost or damaged") == [.unreadable])
+        // The trees differ, too.
+        let file = clean {
+            for actor in ["dev0", "dev1"] {
+                $0.add(.item, actor) {
+                    ($0.path, $0.detail) = ("shared/c", "file 644")
+                    $0.outcome = "EIO"
+                }
+            }
+        }
+        #expect(file.violations == [.unreadable, .unreadable])
+        #expect(unreadable(.did, "EIO") == [.unreadable])
+    }
+
+    @Test("accepts that contents are unreadable while, or because, a hub is gone")
+    func hubIsGone() {
+        #expect(unreadable(.did, "ENETUNREACH") == [])
+        let excused = clean {
+            $0.act("dev1", "read shared/b", outcome: "EIO", detail: "excused")
+        }
+        #expect(excused.violations == [])
+        #expect(unreadable(.version, "lost", fault: "roll-back") == [])
+        #expect(unreadable(.version, "lost", fault: "sign-in-elsewhere", of: "dev0") == [])
+        #expect(unreadable(.version, "lost", fault: "roll-back", of: "dev1") == [.unreadable])
+        #expect(unreadable(.version, "lost", fault: "kill") == [.unreadable])
+    }
+
     @Test("finds bytes that nobody wrote, in a version and by reading") func invented() {
         #expect(clean { $0.version("dev0", "shared/b", "X") }.violations == [.invented])
         let told = clean { $0.act("dev1", "read shared/b", content: "B1…") }
