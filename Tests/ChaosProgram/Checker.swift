@@ -31,6 +31,7 @@ struct Checker {
         guard events.contains(where: { $0.kind == .settled }) else { return }
         checkLosses()
         checkReadability()
+        checkLineage()
         checkInventions()
         checkConflicts()
         checkEquality()
@@ -155,6 +156,16 @@ struct Checker {
         events.contains { event in
             event.isRollBack(of: "hub")
                 || event.kind == .fault && event.verb == ["sign-in-elsewhere"]
+        }
+    }
+
+    // MARK: Nothing is replaced by somebody who had not seen it
+
+    private mutating func checkLineage() {
+        var judge = LineageJudge(events: events)
+        judge.run()
+        for (event, kind, message) in judge.findings {
+            note(kind, event, event.path ?? "", message)
         }
     }
 

@@ -58,7 +58,11 @@ final class Runner {
             let due = beginning + .milliseconds(action.time)
             let early = (due - ContinuousClock.now) / .microseconds(1)
             if early > 0 { usleep(UInt32(early)) }
-            if action.verb.isFault {
+            if action.verb.isFault, let site = action.order.flatMap(world.site) {
+                site.programs.async(group: group) { [world] in
+                    faults.sync { world.apply(action) }
+                }
+            } else if action.verb.isFault {
                 faults.async(group: group) { [world] in world.apply(action) }
             } else if let site = world.site(action.actor) {
                 let programs = DevicePrograms(

@@ -38,17 +38,31 @@ enum Shrink {
     ) rethrows -> Round {
         let ending = round.filter { $0.verb == .settle }
         var actions = round.filter { $0.verb != .settle }
-        for guess in guesses(subjects) where !isOver() {
+        for guess in guesses(subjects, in: actions) where !isOver() {
             let rest = actions.filter(guess)
             if rest.isEmpty || rest.count == actions.count { continue }
             if try fails(rest + ending) { actions = rest }
+        }
+        // Whole kinds of actions, beginning with those of which there are most.
+        let kinds = Dictionary(grouping: actions, by: kind(of:)).sorted {
+            ($1.value.count, $0.key) < ($0.value.count, $1.key)
+        }
+        for (kind, all) in kinds where !isOver() && all.count > 1 {
+            let rest = actions.filter { Shrink.kind(of: $0) != kind }
+            if !rest.isEmpty, try fails(rest + ending) { actions = rest }
         }
         let left = try smallest(actions, isOver: isOver) { try fails($0 + ending) }
         return left + ending
     }
 
+    /// The actor, what it does, and the directory where it does that.
+    private static func kind(of action: Action) -> String {
+        let directory = action.verb.paths.first?.prefix { $0 != "/" } ?? ""
+        return "\(action.actor) \(action.verb.words[0]) \(directory)"
+    }
+
     /// Returns which actions to keep, beginning with the smallest sets.
-    private static func guesses(_ subjects: [String]) -> [(Action) -> Bool] {
+    private static func guesses(_ subjects: [String], in round: Round) -> [(Action) -> Bool] {
         let directories = Set(
             subjects.compactMap { $0.split(separator: "/").first.map(String.init) })
         func isThere(_ action: Action) -> Bool {
@@ -61,8 +75,16 @@ enum Shrink {
             if case .makeDirectory = action.verb { return isThere(action) }
             return action.verb.paths.contains(where: subjects.contains)
         }
+        // The steps of a scene have numbers that follow one another.
+        let named = round.filter { action in
+            isNamed(action) && !action.verb.paths.allSatisfy { $0.split(separator: "/").count < 2 }
+        }.map(\.number)
+        func isNear(_ action: Action) -> Bool {
+            (action.verb.isFault || action.verb.paths.isEmpty)
+                && named.contains { abs($0 - action.number) < 12 }
+        }
         return [
-            { isNamed($0) }, { isNamed($0) || $0.verb.isFault },
+            { isNamed($0) }, { isNamed($0) || isNear($0) }, { isNamed($0) || $0.verb.isFault },
             { isThere($0) && !$0.verb.isFault }, { isThere($0) || $0.verb.isFault },
             { !$0.verb.isFault },
         ]

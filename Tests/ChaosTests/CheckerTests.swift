@@ -24,9 +24,9 @@ import Testing
             told.found(actor, "shared/b", "B2")
         }
         told.version("dev0", "own0/a", "A1")
-        told.version("dev0", "own0/a", "A2", "current")
+        told.version("dev0", "own0/a", "A2", "current", parents: ["A1"])
         told.version("dev0", "shared/b", "B1")
-        told.version("dev1", "shared/b", "B2", "current")
+        told.version("dev1", "shared/b", "B2", "current", parents: ["B1"])
         told.settle()
         return told
     }
