@@ -56,8 +56,8 @@ extension Plan {
                 + [.purge(new), .line(.reset)]
         case .overwriting:
             verbs = [
-                save(path, .inPlace), .wait(path, durability: "disk"),
-                save(path, .inPlace, synced: true), .losePower, .start,
+                save(new, .inPlace), .wait(new, durability: "disk"),
+                save(new, .inPlace, synced: true), .losePower, .start,
             ]
         case .meetings: return meeting(device, number)
         case .users:

@@ -16,13 +16,15 @@ struct Planted {
         let focus: [Plan.Focus]
         /// The promises that it breaks. Others do not count, because another fault broke them.
         let breaks: Set<Violation.Kind>
+        /// How many seconds nothing may change before a round counts as not settled.
+        let still: Int
 
         init(
             _ name: String, _ origin: String, _ circumstances: [Plan.Fault],
-            with focus: [Plan.Focus] = [], breaks: Set<Violation.Kind>
+            with focus: [Plan.Focus] = [], breaks: Set<Violation.Kind>, still: Int = 12
         ) {
             (self.name, self.origin, self.focus) = (name, origin, focus)
-            (self.circumstances, self.breaks) = (circumstances, breaks)
+            (self.circumstances, self.breaks, self.still) = (circumstances, breaks, still)
         }
     }
 
@@ -52,13 +54,14 @@ struct Planted {
         Fault("tellsAllVersions", "guard 4", [], with: [.users], breaks: [.leaked]),
         Fault(
             "forgetsWhatWasAgreedOn", "keep 9", [], with: [.quotas],
-            breaks: [.conflict, .tree, .lost, .unsettled]),
+            // A device tries again 30 s after the hub has refused something.
+            breaks: [.conflict, .tree, .lost], still: 50),
         Fault(
             "overwritesUnsent", "simulation", [], with: [.meetings],
             breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
-            "dropsConflicts", "simulation", [], with: [.meetings],
-            breaks: [.lost, .replaced, .unsettled, .tree, .conflict]),
+            "agreesEarly", "simulation", [.deviceDies], with: [.meetings],
+            breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
             "staleIsFresh", "simulation", [], with: [.olderHubs],
             breaks: [.conflict, .tree, .unsettled, .lost]),
@@ -124,9 +127,10 @@ struct Planted {
         let only = fault.circumstances.map(\.rawValue).joined(separator: ",")
         var words = [
             "run", "--seed", options["seed"] ?? "1", "--minutes", "\(minutes.find)", "--shrink",
-            "\(minutes.shrink)", "--devices", "2", "--actions", "40", "--odds", "1", "--settle",
-            "40", "--still", "12", "--often", "4", "--out", home, "--only", only,
+            "\(minutes.shrink)", "--devices", "2", "--actions", "24", "--odds", "1", "--often",
+            "4", "--out", home, "--only", only,
             "--focus", fault.focus.map(\.rawValue).joined(separator: ","),
+            "--settle", "\(fault.still + 30)", "--still", "\(fault.still)",
             "--breaks", fault.breaks.map(\.rawValue).sorted().joined(separator: ","),
         ]
         if let tries = options["tries"] { words += ["--tries", tries] }
@@ -145,7 +149,8 @@ struct Planted {
         let again = try chaos(
             [
                 "replay", "\(home)/shrunk.actions", "--times", "3", "--devices", "2", "--out",
-                "\(home)/without",
+                "\(home)/without", "--settle", "\(fault.still + 30)", "--still",
+                "\(fault.still)",
             ], planted: "",
             minutes: 15)
         result.isWellWithout = again.status == 0

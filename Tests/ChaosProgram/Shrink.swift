@@ -38,6 +38,16 @@ enum Shrink {
     ) rethrows -> Round {
         let ending = round.filter { $0.verb == .settle }
         var actions = round.filter { $0.verb != .settle }
+        // One violation of several usually needs much less than all of them.
+        for subject in subjects.prefix(3) where !isOver() {
+            let (isNamed, isNear) = scene(of: [subject], in: actions)
+            let rest = actions.filter { isNamed($0) || isNear($0) }
+            if rest.isEmpty || rest.count == actions.count { continue }
+            if try fails(rest + ending) {
+                actions = rest
+                break
+            }
+        }
         for guess in guesses(subjects, in: actions) where !isOver() {
             let rest = actions.filter(guess)
             if rest.isEmpty || rest.count == actions.count { continue }
@@ -61,6 +71,30 @@ enum Shrink {
         return "\(action.actor) \(action.verb.words[0]) \(directory)"
     }
 
+    /// Returns which actions concern the subjects or make their directories, and which faults and
+    /// pauses belong to the scenes of these actions: their numbers are close.
+    private static func scene(
+        of subjects: [String], in round: Round
+    ) -> (isNamed: (Action) -> Bool, isNear: (Action) -> Bool) {
+        let directories = Set(
+            subjects.compactMap { $0.split(separator: "/").first.map(String.init) })
+        func isNamed(_ action: Action) -> Bool {
+            if case .makeDirectory(let path) = action.verb {
+                return subjects.contains { $0.hasPrefix(path + "/") } || directories.contains(path)
+            }
+            return action.verb.paths.contains(where: subjects.contains)
+        }
+        let named = round.filter { action in
+            if case .makeDirectory = action.verb { return false }
+            return isNamed(action)
+        }.map(\.number)
+        func isNear(_ action: Action) -> Bool {
+            (action.verb.isFault || action.verb.paths.isEmpty)
+                && named.contains { abs($0 - action.number) < 12 }
+        }
+        return (isNamed, isNear)
+    }
+
     /// Returns which actions to keep, beginning with the smallest sets.
     private static func guesses(_ subjects: [String], in round: Round) -> [(Action) -> Bool] {
         let directories = Set(
@@ -75,14 +109,7 @@ enum Shrink {
             if case .makeDirectory = action.verb { return isThere(action) }
             return action.verb.paths.contains(where: subjects.contains)
         }
-        // The steps of a scene have numbers that follow one another.
-        let named = round.filter { action in
-            isNamed(action) && !action.verb.paths.allSatisfy { $0.split(separator: "/").count < 2 }
-        }.map(\.number)
-        func isNear(_ action: Action) -> Bool {
-            (action.verb.isFault || action.verb.paths.isEmpty)
-                && named.contains { abs($0 - action.number) < 12 }
-        }
+        let isNear = scene(of: subjects, in: round).isNear
         return [
             { isNamed($0) }, { isNamed($0) || isNear($0) }, { isNamed($0) || $0.verb.isFault },
             { isThere($0) && !$0.verb.isFault }, { isThere($0) || $0.verb.isFault },

@@ -57,6 +57,9 @@ extension SyncEngine {
         }
         let name = path ?? "item \(row.item)"
         log.error("contents of \(name) that must be sent are no longer on this device")
+        if PlantedFault.purgesWhatWaits.isPlanted {
+            return .refused(Failure(.missing, "Contents of \(name) are no longer on this device."))
+        }
         return .refused(
             Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
     }
