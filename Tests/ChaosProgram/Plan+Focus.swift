@@ -41,7 +41,8 @@ extension Plan {
         }
     }
 
-    /// Returns actions that follow one another. Those of one device are done in this order.
+    /// Returns actions that follow one another. Those of one device are done in this order. After a
+    /// bad line a device waits until it is in step, because the next scene needs a device that is.
     /// - Parameter number: The number of the first action, after which new files are named.
     mutating func scene(of focus: Focus, _ device: Int, _ number: Int) -> [Step] {
         let path = "\(Plan.ownDirectory(device))/\(random.pick(["a", "b"]))"
@@ -53,7 +54,7 @@ extension Plan {
             verbs =
                 [.line(.commitsWait), save(new), .wait(new, durability: "disk")]
                 + [.think(milliseconds: 300), save(new), .wait(new, durability: "disk")]
-                + [.purge(new), .line(.reset)]
+                + [.purge(new), .line(.reset), .wait(new, durability: "hub")]
         case .overwriting:
             verbs = [
                 save(new, .inPlace), .wait(new, durability: "disk"),
@@ -108,6 +109,7 @@ extension Plan {
             Step(device: device, verb: .line(.open)),
             Step(device: device, verb: .think(milliseconds: 300)),
             Step(device: device, verb: .quota(bytes: nil), isAtHub: true),
+            Step(device: device, verb: .wait(path, durability: "hub")),
         ]
     }
 
@@ -125,6 +127,7 @@ extension Plan {
             + [
                 Step(device: device, verb: .rollBack, isAtHub: true),
                 Step(device: device, verb: .line(.open)),
+                Step(device: device, verb: .wait(path, durability: "hub")),
             ]
     }
 }

@@ -208,6 +208,28 @@ import Testing
         #expect(before.violations.contains(.conflict))
     }
 
+    @Test("accepts that a copy of a device is in conflict with what the device saves later")
+    func copied() {
+        func told(_ fault: String, _ kind: String) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.act("dev0", "mkdir own0")
+            told.save("dev0", "own0/a", "A1")
+            told.add(.fault, "dev0") { $0.verb = [fault] }
+            told.save("dev0", "own0/a", "A2", base: "A1")
+            for actor in ["dev0", "dev1"] {
+                told.found(actor, "own0", nil, "directory 755")
+                told.found(actor, "own0/a", "A1")
+                told.version(actor, "own0/a", "A1", "current")
+                told.version(actor, "own0/a", "A2", kind)
+            }
+            told.settle()
+            return told.violations
+        }
+        #expect(told("copy-store", "conflict") == [])
+        #expect(told("copy-store", "history") == [.tree])
+        #expect(told("kill", "conflict").contains(.tree))
+    }
+
     @Test("allows removed items to return after a rollback of the hub, and nothing else")
     func hubRolledBack() {
         func told(_ verb: String, _ fault: String) -> [Violation.Kind] {

@@ -57,11 +57,9 @@ extension SyncEngine {
         }
         let name = path ?? "item \(row.item)"
         log.error("contents of \(name) that must be sent are no longer on this device")
-        if PlantedFault.purgesWhatWaits.isPlanted {
-            return .refused(Failure(.missing, "Contents of \(name) are no longer on this device."))
-        }
+        let code: Failure.Code = PlantedFault.purgesWhatWaits.isPlanted ? .missing : .copied
         return .refused(
-            Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
+            Failure(code, "Contents of \(name) that must be sent are no longer on this device."))
     }
 
     /// Takes back an operation whose contents cannot be read here, because all later operations
