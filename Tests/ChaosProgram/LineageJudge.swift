@@ -1,5 +1,6 @@
 /// Follows which versions were made from which, and finds contents that were replaced by somebody
-/// who had not seen them, although that must be a conflict, and conflicts that not all devices have.
+/// who had not seen them, although that must be a conflict, and conflicts that only some devices
+/// have.
 struct LineageJudge {
     private let events: [Event]
     private(set) var findings: [(Event, Violation.Kind, String)] = []
