@@ -9,13 +9,19 @@ struct Action: Hashable, Sendable, CustomStringConvertible {
     /// `dev0`, `dev1`, …, `hub` or `all`.
     let actor: String
     let verb: Verb
+    /// For a fault: the device whose programs have done everything before it, and do nothing until
+    /// it has happened. Nil if it happens at its time, whatever they do.
+    let order: String?
 
-    init(_ number: Int, at time: Int, _ actor: String, _ verb: Verb) {
+    init(_ number: Int, at time: Int, _ actor: String, _ verb: Verb, inOrderOf order: String? = nil)
+    {
         (self.number, self.time, self.actor, self.verb) = (number, time, actor, verb)
+        self.order = order
     }
 
     var description: String {
-        "\(number) \(time) \(actor) \(verb.words.joined(separator: " "))"
+        let actors = [order, actor].compactMap(\.self).joined(separator: ">")
+        return "\(number) \(time) \(actors) \(verb.words.joined(separator: " "))"
     }
 
     init?(_ line: String) {
@@ -23,7 +29,9 @@ struct Action: Hashable, Sendable, CustomStringConvertible {
         guard words.count > 3, let number = Int(words[0]), let time = Int(words[1]),
             let verb = Verb(words: Array(words[3...]))
         else { return nil }
-        self.init(number, at: time, words[2], verb)
+        let actors = words[2].split(separator: ">").map(String.init)
+        guard let actor = actors.last, actors.count < 3 else { return nil }
+        self.init(number, at: time, actor, verb, inOrderOf: actors.count == 2 ? actors[0] : nil)
     }
 }
 

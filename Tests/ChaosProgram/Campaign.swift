@@ -38,9 +38,10 @@ struct Campaign {
         for _ in 0..<options.number("skip", 0) { _ = plan.round() }
         say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
         let history = try History(file: "\(directory)/history.jsonl")
-        let runner = try Runner(
+        var runner = try Runner(
             devices: devices, history: history, patience: patience)
         let begun = ContinuousClock.now
+        let breaks = try options.breaks
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
         var count = 0
         while rounds.map({ count < $0 }) ?? (Date() < end) {
@@ -51,6 +52,13 @@ struct Campaign {
             try Data(PlanText.text([round]).utf8).write(to: URL(filePath: file))
             let violations = try runner.run(round)
             say("round \(count): \(round.count) actions, \(violations.count) violations")
+            let isWanted = violations.isEmpty || violations.contains { breaks.contains($0.kind) }
+            guard isWanted else {
+                for violation in violations { say("beside: \(violation)") }
+                runner.abandon()
+                runner = try Runner(devices: devices, history: history, patience: patience)
+                continue
+            }
             guard violations.isEmpty else {
                 say("chaos: found after \((ContinuousClock.now - begun).components.seconds) s")
                 runner.abandon(copyTo: "\(directory)/stores")
@@ -112,16 +120,27 @@ struct Campaign {
         _ round: Round, _ violations: [Violation], minutes: Int
     ) throws -> Round {
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
-        let kinds = Set(violations.map(\.kind))
-        let subjects = violations.flatMap { $0.subject.split(separator: " ").map(String.init) }
+        let kinds = Set(violations.map(\.kind)).intersection(try options.breaks)
+        // A device that does not settle says which paths it waits for.
+        let subjects = violations.flatMap { violation in
+            violation.subject.split(separator: " ").map(String.init)
+                + violation.message.matches(of: #/\br\d+/([-\w./~]+)/#).map { String($0.1) }
+        }
         var runner: Runner?
         defer { runner?.abandon() }
         func fails(_ candidate: Round) throws -> Bool {
             for _ in 0..<options.number("tries", 2) {
-                let present =
-                    try runner
-                    ?? Runner(
-                        devices: devices, history: History(), patience: patience)
+                let present: Runner
+                do {
+                    present =
+                        try runner
+                        ?? Runner(
+                            devices: devices, history: History(), patience: patience)
+                } catch {
+                    // What was found so far is worth more than an end here.
+                    say("  no devices: \(error)")
+                    continue
+                }
                 runner = present
                 let found = try present.run(candidate)
                 let isSame = !kinds.isDisjoint(with: found.map(\.kind))

@@ -8,7 +8,7 @@ import Support
 ///               [--actions N] [--pause MS]
 ///               [--out DIR] [--shrink MINUTES] [--only FAULT,…] [--without FAULT,…]
 ///               [--odds N: each fault in one of N rounds] [--often N: at most in such a round]
-///               [--focus WORK,…]
+///               [--focus WORK,…] [--breaks KIND,…: only such violations end the run]
 ///               [--settle SECONDS] [--still SECONDS: gives up when nothing changes for so long]
 ///     chaos planted [NAME…] [--minutes M] [--shrink MINUTES] [--seed N] [--out DIR]
 ///         plants faults that the product once had, one after another, and must find them
@@ -120,6 +120,21 @@ struct Options {
                 }
                 return focus
             }
+        }
+    }
+
+    /// The kinds of violations that are looked for.
+    var breaks: Set<Violation.Kind> {
+        get throws {
+            guard let text = values["breaks"] else { return Set(Violation.Kind.allCases) }
+            return try Set(
+                text.split(separator: ",").map { word in
+                    guard let kind = Violation.Kind(rawValue: String(word)) else {
+                        let all = Violation.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+                        throw SupportError("\(word) is none of \(all)")
+                    }
+                    return kind
+                })
         }
     }
 

@@ -30,6 +30,8 @@ struct Checker {
         // Without a settled state the devices may differ.
         guard events.contains(where: { $0.kind == .settled }) else { return }
         checkLosses()
+        checkReadability()
+        checkLineage()
         checkInventions()
         checkConflicts()
         checkEquality()
@@ -124,6 +126,47 @@ struct Checker {
 
     static func writes(_ verb: [String]) -> Bool {
         ["save", "change", "package", "save-as"].contains(verb.first)
+    }
+
+    // MARK: Everything that is listed can be read
+
+    /// When a round has settled, the hub is there and no fault is left, so a device returns the
+    /// contents of each file and of each version that it shows.
+    private mutating func checkReadability() {
+        guard !mayHubHaveLostContents else { return }
+        for event in events where event.outcome != nil && !event.isOK && event.content == nil {
+            switch event.kind {
+            case .item, .version: break
+            // A read during the round may fail with every error that a fault explains.
+            case .did
+            where ["read", "hold"].contains(event.verb?.first) && event.outcome == "EIO"
+                && event.detail != "excused":
+                break
+            default: continue
+            }
+            note(
+                .unreadable, event, "\(event.actor) \(event.path ?? "")",
+                "\(event.kind) \(event.detail ?? ""): \(event.outcome ?? "")")
+        }
+    }
+
+    /// Whether contents that a device relied on a hub for may be gone: the hub was replaced by an
+    /// older copy of it, or was another one, which exists no longer.
+    private var mayHubHaveLostContents: Bool {
+        events.contains { event in
+            event.isRollBack(of: "hub")
+                || event.kind == .fault && event.verb == ["sign-in-elsewhere"]
+        }
+    }
+
+    // MARK: Nothing is replaced by somebody who had not seen it
+
+    private mutating func checkLineage() {
+        var judge = LineageJudge(events: events)
+        judge.run()
+        for (event, kind, message) in judge.findings {
+            note(kind, event, event.path ?? "", message)
+        }
     }
 
     // MARK: No contents are invented

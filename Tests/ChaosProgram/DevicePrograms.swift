@@ -102,6 +102,9 @@ struct DevicePrograms {
         case .hold(let path, let milliseconds):
             try hold(place(path), milliseconds, event)
             event.outcome = "beside"
+        case .think(let milliseconds):
+            usleep(UInt32(milliseconds * 1_000))
+            event.outcome = "beside"
         case .wait(let path, let durability): try wait(path, durability, &event)
         case .restore(let path, let back): try restore(path, back, &event)
         case .rewind(let path, let seconds): rewind(path, seconds, &event)

@@ -106,6 +106,10 @@ struct Violation: Hashable, Sendable, CustomStringConvertible {
     enum Kind: String, Sendable, CaseIterable {
         /// A closed content is in no version and in no file of the device that saved it.
         case lost
+        /// A closed content is only history, although what is there now was not made from it.
+        case replaced
+        /// The contents of a file or of a version that a device shows cannot be read.
+        case unreadable
         /// Bytes that no program wrote, or a part of what one wrote.
         case invented
         /// A conflict between two contents of which one was made from the other, or an alternative

@@ -22,9 +22,10 @@ struct Inventory {
         switch status.st_mode & S_IFMT {
         case S_IFDIR where Package.isNamed(path):
             event.detail = "package \(mode)"
-            if let content = try? Package.content(at: place) {
-                (event.content, event.writers) = content
-            }
+            do throws(Errno) {
+                let found = try Package.content(at: place)
+                (event.content, event.writers) = (found.name, found.writers)
+            } catch { event.outcome = ProgramCalls.name(error) }
         case S_IFDIR: event.detail = "directory \(mode)"
         case S_IFLNK:
             event.detail = "symlink \(mode)"

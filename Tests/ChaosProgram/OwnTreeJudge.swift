@@ -211,6 +211,7 @@ struct OwnTreeJudge {
                 expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
             if isSame || (expected == "nothing" && mayHaveReturned) { continue }
+            if mayHaveReturned, isInConflict(content, at: path, with: seen?.1) { continue }
             // If an item that came back has the name, this one has the name with a mark.
             let hasMark =
                 mayHaveReturned
@@ -227,6 +228,22 @@ struct OwnTreeJudge {
                     "\(device), which alone worked there, has \(seen?.0 ?? "nothing") "
                         + "\(seen?.2.writers ?? ""), not \(expected) \(writer(of: content))"
                 ))
+        }
+    }
+
+    /// Returns whether both contents are versions of one document, and the expected one is in
+    /// conflict: a copy of the device, or what came back, is as good as another device there.
+    private func isInConflict(_ content: String?, at path: String, with seen: String?) -> Bool {
+        guard let content, let seen else { return false }
+        let versions = events.filter {
+            $0.kind == .version && $0.actor == device && $0.path == path
+        }
+        return versions.contains { version in
+            version.content == content && version.detail == "conflict"
+                && versions.contains {
+                    $0.content == seen && $0.document == version.document
+                        && $0.detail == "current"
+                }
         }
     }
 

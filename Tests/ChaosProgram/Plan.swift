@@ -66,10 +66,12 @@ struct Plan {
             clocks[device] += random.below(2 * pause + 1)
             number += 1
             if !focus.isEmpty, random.oneIn(2) {
-                for verb in series(random.pick(focus), device) {
-                    round.append(Action(number, at: clocks[device], "dev\(device)", verb))
+                let scene = scene(of: random.pick(focus), device, number)
+                for step in scene {
+                    round.append(step.action(number, after: clocks[device]))
                     number += 1
                 }
+                clocks[device] += scene.map(\.time).max() ?? 0
                 continue
             }
             let directory = isShared ? Plan.sharedDirectory : own(device)

@@ -16,32 +16,34 @@ struct Planted {
         let focus: [Plan.Focus]
         /// The promises that it breaks. Others do not count, because another fault broke them.
         let breaks: Set<Violation.Kind>
+        /// How many seconds nothing may change before a round counts as not settled.
+        let still: Int
 
         init(
             _ name: String, _ origin: String, _ circumstances: [Plan.Fault],
-            with focus: [Plan.Focus] = [], breaks: Set<Violation.Kind>
+            with focus: [Plan.Focus] = [], breaks: Set<Violation.Kind>, still: Int = 12
         ) {
             (self.name, self.origin, self.focus) = (name, origin, focus)
-            (self.circumstances, self.breaks) = (circumstances, breaks)
+            (self.circumstances, self.breaks, self.still) = (circumstances, breaks, still)
         }
     }
 
     static let faults = [
-        Fault("thinsByWallClock", "keep 6", [.clockSet], with: [.versions], breaks: [.lost]),
+        Fault("thinsByWallClock", "keep 6", [], with: [.wrongClocks], breaks: [.lost]),
         Fault(
             "evictsUnconfirmed", "keep 1", [.signedOut, .quotaUsedUp], with: [.evictions],
-            breaks: [.lost, .told, .tree, .unsettled, .invented]),
+            breaks: [.lost, .told, .tree, .unsettled, .invented, .unreadable]),
         Fault(
-            "purgesWhatWaits", "keep 4", [.lineStalls, .offline], with: [.purges],
+            "purgesWhatWaits", "keep 4", [], with: [.purges],
             breaks: [.unsettled, .tree, .lost]),
         Fault(
-            "leavesCopiesUnsynced", "keep 11, faults 2", [.powerLost], with: [.overwriting],
-            breaks: [.lost]),
+            "leavesCopiesUnsynced", "keep 11, faults 2", [], with: [.overwriting],
+            breaks: [.lost, .unreadable]),
         Fault(
-            "keepsOutbox", "faults 1", [.hubRolledBack, .lineStalls],
+            "keepsOutbox", "faults 1", [], with: [.olderHubs],
             breaks: [.unsettled, .tree, .lost, .died]),
         Fault(
-            "trustsRestoredHub", "keep 10", [.hubRolledBack],
+            "trustsRestoredHub", "keep 10", [], with: [.olderHubs],
             breaks: [.unsettled, .tree, .lost, .unsound]),
         Fault("neverSplits", "keep 15", [.storeCopied], breaks: [.unsettled]),
         Fault("makesMissingParts", "keep 2", [.partMissing], breaks: [.unsound, .tree, .lost]),
@@ -51,19 +53,20 @@ struct Planted {
         Fault("forgetsFormerModes", "guard 1, 4", [], with: [.users], breaks: [.leaked]),
         Fault("tellsAllVersions", "guard 4", [], with: [.users], breaks: [.leaked]),
         Fault(
-            "forgetsWhatWasAgreedOn", "keep 9", [.quotaUsedUp], with: [.meetings],
-            breaks: [.conflict, .tree, .lost, .unsettled]),
+            "forgetsWhatWasAgreedOn", "keep 9", [], with: [.quotas],
+            // A device tries again 30 s after the hub has refused something.
+            breaks: [.conflict, .tree, .lost], still: 50),
         Fault(
-            "overwritesUnsent", "simulation", [.lineStalls], with: [.meetings],
-            breaks: [.lost, .tree, .conflict]),
+            "overwritesUnsent", "simulation", [], with: [.meetings],
+            breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
-            "dropsConflicts", "simulation", [.offline], with: [.meetings],
-            breaks: [.lost, .unsettled, .tree]),
+            "agreesEarly", "simulation", [.deviceDies], with: [.meetings],
+            breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
-            "staleIsFresh", "simulation", [.deviceRolledBack],
+            "staleIsFresh", "simulation", [], with: [.olderHubs],
             breaks: [.conflict, .tree, .unsettled, .lost]),
         Fault(
-            "absenceDeletes", "simulation", [.hubRolledBack],
+            "absenceDeletes", "simulation", [], with: [.olderHubs],
             breaks: [.tree, .lost, .unsettled]),
     ]
 
@@ -124,9 +127,11 @@ struct Planted {
         let only = fault.circumstances.map(\.rawValue).joined(separator: ",")
         var words = [
             "run", "--seed", options["seed"] ?? "1", "--minutes", "\(minutes.find)", "--shrink",
-            "\(minutes.shrink)", "--devices", "2", "--actions", "60", "--odds", "1", "--settle",
-            "40", "--still", "12", "--often", "4", "--out", home, "--only", only,
+            "\(minutes.shrink)", "--devices", "2", "--actions", "24", "--odds", "1", "--often",
+            "4", "--out", home, "--only", only,
             "--focus", fault.focus.map(\.rawValue).joined(separator: ","),
+            "--settle", "\(fault.still + 30)", "--still", "\(fault.still)",
+            "--breaks", fault.breaks.map(\.rawValue).sorted().joined(separator: ","),
         ]
         if let tries = options["tries"] { words += ["--tries", tries] }
         let output = try chaos(
@@ -144,7 +149,8 @@ struct Planted {
         let again = try chaos(
             [
                 "replay", "\(home)/shrunk.actions", "--times", "3", "--devices", "2", "--out",
-                "\(home)/without",
+                "\(home)/without", "--settle", "\(fault.still + 30)", "--still",
+                "\(fault.still)",
             ], planted: "",
             minutes: 15)
         result.isWellWithout = again.status == 0

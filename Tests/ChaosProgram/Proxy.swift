@@ -56,13 +56,15 @@ final class Proxy: Sendable {
             reset = resets
             var polled = [pollfd(fd: wake.read, events: Int16(POLLIN), revents: 0)]
             polled.append(pollfd(fd: listener, events: Int16(POLLIN), revents: 0))
-            if line == .open { for pair in pairs { polled += pair.wishes } }
+            let holds = line == .commitsWait
+            let carries = line == .open || holds
+            if carries { for pair in pairs { polled += pair.wishes(holdingCommits: holds) } }
             poll(&polled, nfds_t(polled.count), 1_000)
             if polled[0].revents != 0 {
                 var bytes = [UInt8](repeating: 0, count: 64)
                 _ = read(wake.read, &bytes, 64)
             }
-            if line == .open { for pair in pairs { pair.carry() } }
+            if carries { for pair in pairs { pair.carry(holdingCommits: holds) } }
             pairs.removeAll { $0.hasEnded }
             if polled[1].revents != 0, let pair = accepted(line) { pairs.append(pair) }
         }
@@ -112,9 +114,16 @@ private final class Pair {
         }
     }
 
-    var wishes: [pollfd] {
+    /// Whether these bytes from a device begin a request with operations.
+    private func isCommit(_ side: Int) -> Bool {
+        guard side == 0, waiting[0].starts(with: Array("POST ".utf8)) else { return false }
+        let line = waiting[0].prefix { $0 != UInt8(ascii: "\r") }
+        return String(decoding: line, as: UTF8.self).contains("/commit")
+    }
+
+    func wishes(holdingCommits: Bool) -> [pollfd] {
         var events: [Int16] = [0, 0]
-        for side in 0...1 {
+        for side in 0...1 where !(holdingCommits && isCommit(side)) {
             if waiting[side].isEmpty && !isOver[side] { events[side] |= Int16(POLLIN) }
             if !waiting[side].isEmpty { events[1 - side] |= Int16(POLLOUT) }
         }
@@ -123,9 +132,10 @@ private final class Pair {
         return zip(ends, events).map { pollfd(fd: $1 == 0 ? -1 : $0, events: $1, revents: 0) }
     }
 
-    func carry() {
+    func carry(holdingCommits: Bool) {
         for side in 0...1 where !hasEnded {
             if waiting[side].isEmpty && !isOver[side] { take(side) }
+            if holdingCommits && isCommit(side) { continue }
             if !waiting[side].isEmpty { give(side) }
         }
         if !hasEnded && isOver == [true, true] { close(byReset: false) }

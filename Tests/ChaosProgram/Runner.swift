@@ -58,7 +58,11 @@ final class Runner {
             let due = beginning + .milliseconds(action.time)
             let early = (due - ContinuousClock.now) / .microseconds(1)
             if early > 0 { usleep(UInt32(early)) }
-            if action.verb.isFault {
+            if action.verb.isFault, let site = action.order.flatMap(world.site) {
+                site.programs.async(group: group) { [world] in
+                    faults.sync { world.apply(action) }
+                }
+            } else if action.verb.isFault {
                 faults.async(group: group) { [world] in world.apply(action) }
             } else if let site = world.site(action.actor) {
                 let programs = DevicePrograms(
@@ -66,15 +70,15 @@ final class Runner {
                 site.programs.async(group: group) { programs.perform(action) }
             }
         }
-        // Faults end first, because programs may wait for a device that was killed.
-        faults.sync {}
-        world.mend()
+        // Faults end first, because programs may wait for a device that was killed. Scenes of
+        // programs may cause further faults meanwhile.
+        faults.sync { world.mend() }
         for waited in [group, readers] where waited.wait(timeout: .now() + 240) != .success {
             var event = Event(.hung, "all")
             event.detail = "programs have not come back from a call after four minutes"
             history.note(event)
         }
-        world.mend()
+        faults.sync { world.mend() }
         // A log that was left behind when a device was killed is recovered by the next program. A
         // copy of a device has its logs, too.
         for site in world.sites {

@@ -258,6 +258,12 @@ final class Site: @unchecked Sendable {
         return !isSignedOut && hub?["state"] as? String == "signed out"
     }
 
+    /// A store that comes back may be from before the device has signed in.
+    func noteWhetherSignedOut() {
+        guard let report = try? status(), report["hub"] as? VolumeLine.Object == nil else { return }
+        isSignedOut = true
+    }
+
     func status() throws -> VolumeLine.Object {
         let line = try VolumeLine(mountPoint: volume.path)
         return try line.ask("status")

@@ -18,11 +18,13 @@ enum User: String, CaseIterable, Sendable {
             arguments: ["--reuid=\(self)", "--regid=\(self)", "--clear-groups"] + words)
     }
 
-    /// Saves a file by replacing it. The draft has its mode before anybody can open the file.
+    /// Saves a file by replacing it. The draft has its mode before anybody can open the file. One
+    /// that another user's interrupted save has left is removed, because it cannot be written.
     /// Returns the name of an error, or nil.
     func save(_ bytes: Data, to path: String, mode: UInt16) -> String? {
         let script = """
             umask 077
+            rm -f "$1.draft"
             cat >"$1.draft"
             chmod "$2" "$1.draft"
             mv -fT "$1.draft" "$1"

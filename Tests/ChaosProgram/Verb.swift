@@ -29,6 +29,8 @@ enum Line: String, CaseIterable, Sendable {
     case stall
     /// All connections are reset once; new ones work.
     case reset
+    /// Requests with operations do not reach the hub; everything else is passed on.
+    case commitsWait
 }
 
 /// A part of a store that can be missing.
@@ -56,6 +58,8 @@ enum Verb: Hashable, Sendable {
     /// Gives a file this date, in seconds since 1970, as an archive or a camera does.
     case date(String, seconds: Int)
     case read(String)
+    /// The programs of the device do nothing for this time.
+    case think(milliseconds: Int)
     /// Reads half of a file, and after this time the other half, through the same handle.
     case hold(String, milliseconds: Int)
     /// Waits with `fsctl wait` until the file has this durability.
@@ -124,6 +128,7 @@ enum Verb: Hashable, Sendable {
         case .link(let from, let to): ["link", from, to]
         case .date(let path, let seconds): ["date", path, "\(seconds)"]
         case .read(let path): ["read", path]
+        case .think(let milliseconds): ["think", "\(milliseconds)"]
         case .hold(let path, let milliseconds): ["hold", path, "\(milliseconds)"]
         case .wait(let path, let durability): ["wait", path, durability]
         case .restore(let path, let back): ["restore", path, "\(back)"]
@@ -193,6 +198,9 @@ enum Verb: Hashable, Sendable {
         case "lack":
             guard let part = StorePart(rawValue: path) else { return nil }
             self = .lack(part)
+        case "think":
+            guard let milliseconds = Int(path) else { return nil }
+            self = .think(milliseconds: milliseconds)
         case "clock":
             guard let ahead = Int(path) else { return nil }
             self = .clock(ahead: ahead)

@@ -85,6 +85,7 @@ final class World: @unchecked Sendable {
             umount2(site.volume.path, Int32(MNT_DETACH))
             try StoreCopy(of: site.volume.store).putBack()
             try site.start()
+            site.noteWhetherSignedOut()
         default: break
         }
     }

@@ -10,6 +10,14 @@ import Testing
         #expect(try PlanText.rounds(of: PlanText.text(rounds)) == rounds)
     }
 
+    @Test("so can each action of a scene") func scenes() throws {
+        var plan = Plan(seed: 4, actions: 200, focus: Plan.Focus.allCases)
+        let round = plan.round()
+        #expect(round.contains { $0.order != nil })
+        #expect(try PlanText.rounds(of: PlanText.text([round])) == [round])
+        #expect(Action("1 2 dev0>hub>dev1 kill") == nil)
+    }
+
     @Test("equal seeds give equal plans, and others give others") func seeds() {
         var (one, same, other) = (Plan(seed: 7), Plan(seed: 7), Plan(seed: 8))
         #expect(one.round() == same.round())

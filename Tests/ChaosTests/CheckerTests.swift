@@ -24,9 +24,9 @@ import Testing
             told.found(actor, "shared/b", "B2")
         }
         told.version("dev0", "own0/a", "A1")
-        told.version("dev0", "own0/a", "A2", "current")
+        told.version("dev0", "own0/a", "A2", "current", parents: ["A1"])
         told.version("dev0", "shared/b", "B1")
-        told.version("dev1", "shared/b", "B2", "current")
+        told.version("dev1", "shared/b", "B2", "current", parents: ["B1"])
         told.settle()
         return told
     }
@@ -45,7 +45,8 @@ import Testing
             $0.save("dev1", "shared/b", "B3")
             $0.version("dev0", "shared/b", "B3")
         }
-        #expect(told.violations == [.lost])
+        // There it is history of a version that was not made from it.
+        #expect(told.violations == [.lost, .replaced])
     }
 
     @Test("does not require a save that was interrupted") func cutOff() {
@@ -67,6 +68,48 @@ import Testing
         #expect(violations.first?.message.contains("durable: hub") == true)
     }
 
+    /// What one device shows and cannot read; the other one's answers are as before.
+    private func unreadable(
+        _ kind: Event.Kind, _ outcome: String, fault: String? = nil, of actor: String = "hub"
+    ) -> [Violation.Kind] {
+        clean {
+            if let fault { $0.add(.fault, actor) { $0.verb = [fault] } }
+            $0.add(kind, "dev1") {
+                ($0.path, $0.detail, $0.outcome) = ("shared/b", "history", outcome)
+                if kind == .did { $0.verb = ["read", "shared/b"] }
+            }
+        }.violations
+    }
+
+    @Test("finds a version, a file and a read without contents")
+    func withoutContents() {
+        #expect(unreadable(.version, "Chunk 17 of b is lost or damaged") == [.unreadable])
+        // The trees differ, too.
+        let file = clean {
+            for actor in ["dev0", "dev1"] {
+                $0.add(.item, actor) {
+                    ($0.path, $0.detail) = ("shared/c", "file 644")
+                    $0.outcome = "EIO"
+                }
+            }
+        }
+        #expect(file.violations == [.unreadable, .unreadable])
+        #expect(unreadable(.did, "EIO") == [.unreadable])
+    }
+
+    @Test("accepts that contents are unreadable while, or because, a hub is gone")
+    func hubIsGone() {
+        #expect(unreadable(.did, "ENETUNREACH") == [])
+        let excused = clean {
+            $0.act("dev1", "read shared/b", outcome: "EIO", detail: "excused")
+        }
+        #expect(excused.violations == [])
+        #expect(unreadable(.version, "lost", fault: "roll-back") == [])
+        #expect(unreadable(.version, "lost", fault: "sign-in-elsewhere", of: "dev0") == [])
+        #expect(unreadable(.version, "lost", fault: "roll-back", of: "dev1") == [.unreadable])
+        #expect(unreadable(.version, "lost", fault: "kill") == [.unreadable])
+    }
+
     @Test("finds bytes that nobody wrote, in a version and by reading") func invented() {
         #expect(clean { $0.version("dev0", "shared/b", "X") }.violations == [.invented])
         let told = clean { $0.act("dev1", "read shared/b", content: "B1…") }
@@ -83,12 +126,14 @@ import Testing
 
     @Test("finds a conflict where one device alone works") func conflictWithItself() {
         let told = clean { $0.version("dev1", "own0/a", "A1", "conflict") }
-        #expect(told.violations == [.conflict])
+        // The other device does not have it, either.
+        #expect(told.violations == [.conflict, .conflict])
     }
 
     @Test("finds a conflict with a successor") func conflictWithSuccessor() {
         let told = clean { $0.version("dev1", "shared/b", "B1", "conflict") }
-        #expect(told.violations == [.conflict])
+        // The other device does not have it, either.
+        #expect(told.violations == [.conflict, .conflict])
     }
 
     @Test("accepts a conflict of two independent saves") func conflict() {
@@ -161,6 +206,28 @@ import Testing
             $0.version("dev1", "own0/a", "A2", "conflict")
         }
         #expect(before.violations.contains(.conflict))
+    }
+
+    @Test("accepts that a copy of a device is in conflict with what the device saves later")
+    func copied() {
+        func told(_ fault: String, _ kind: String) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.act("dev0", "mkdir own0")
+            told.save("dev0", "own0/a", "A1")
+            told.add(.fault, "dev0") { $0.verb = [fault] }
+            told.save("dev0", "own0/a", "A2", base: "A1")
+            for actor in ["dev0", "dev1"] {
+                told.found(actor, "own0", nil, "directory 755")
+                told.found(actor, "own0/a", "A1")
+                told.version(actor, "own0/a", "A1", "current")
+                told.version(actor, "own0/a", "A2", kind)
+            }
+            told.settle()
+            return told.violations
+        }
+        #expect(told("copy-store", "conflict") == [])
+        #expect(told("copy-store", "history") == [.tree])
+        #expect(told("kill", "conflict").contains(.tree))
     }
 
     @Test("allows removed items to return after a rollback of the hub, and nothing else")

@@ -52,11 +52,13 @@ struct HandWrittenHistory {
     }
 
     mutating func version(
-        _ actor: String, _ path: String, _ content: String, _ kind: String = "history"
+        _ actor: String, _ path: String, _ content: String, _ kind: String = "history",
+        parents: [String] = []
     ) {
         add(.version, actor) {
             ($0.path, $0.content, $0.writers, $0.detail) = (path, content, content, kind)
             $0.document = "document of \(path)"
+            ($0.version, $0.parents) = (content, parents)
         }
     }
 

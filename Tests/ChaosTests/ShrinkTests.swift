@@ -26,6 +26,24 @@ import Testing
         #expect(late == round)
     }
 
+    @Test("keeps the faults of a scene with its saves") func scenes() {
+        var plan = Plan(seed: 7, devices: 2, actions: 40, faults: [], focus: [.quotas])
+        let round = plan.round()
+        guard let refused = round.first(where: { $0.verb == .quota(bytes: 1) }) else {
+            Issue.record("the plan has no scene")
+            return
+        }
+        let path = "own\(refused.order?.dropFirst(3) ?? "")/n\(refused.number - 4)"
+        var tries = 0
+        func fails(_ rest: Round) -> Bool {
+            tries += 1
+            return rest.contains(refused) && rest.contains { $0.verb.paths.contains(path) }
+        }
+        let left = Shrink.shrunk(round, about: [path], isOver: { false }, fails: fails)
+        #expect(left.count == 3)
+        #expect(tries < 30)
+    }
+
     @Test("first tries the actions that concern the violations") func guesses() {
         var plan = Plan(seed: 6)
         let round = plan.round()

@@ -61,8 +61,9 @@ extension SyncEngine {
         if let revision = Operation(encoded: row.operation)?.change.revision {
             postponeUpload(revision.id, name)
         }
+        let code: Failure.Code = PlantedFault.purgesWhatWaits.isPlanted ? .missing : .copied
         return .refused(
-            Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
+            Failure(code, "Contents of \(name) that must be sent are no longer on this device."))
     }
 
     /// Takes back an operation whose contents cannot be read here, because all later operations

@@ -1,0 +1,60 @@
+import Testing
+
+@testable import chaos
+
+/// Both devices save the same document, and the second one has not seen the first one's save.
+@Suite("Lineage") struct LineageTests {
+    private func told(
+        _ first: String, second parents: [String], onTheOther: String? = nil,
+        _ change: (inout HandWrittenHistory) -> Void = { _ in }
+    ) -> [Violation.Kind] {
+        var told = HandWrittenHistory()
+        told.save("dev0", "shared/b", "B1")
+        told.save("dev0", "shared/b", "B2", base: "B1")
+        told.save("dev1", "shared/b", "B3", base: "B1")
+        change(&told)
+        for actor in ["dev0", "dev1"] {
+            told.found(actor, "shared/b", "B3")
+            told.version(actor, "shared/b", "B1")
+            let kind = actor == "dev0" ? first : onTheOther ?? first
+            told.version(actor, "shared/b", "B2", kind, parents: ["B1"])
+            told.version(actor, "shared/b", "B3", "current", parents: parents)
+        }
+        told.settle()
+        return told.violations
+    }
+
+    @Test("finds a save that was replaced by somebody who had not seen it") func replaced() {
+        #expect(told("history", second: ["B1"]) == [.replaced])
+    }
+
+    @Test("accepts a conflict, a merge, and a save that was made from the other one")
+    func kept() {
+        #expect(told("conflict", second: ["B1"]) == [])
+        #expect(told("history", second: ["B1", "B2"]) == [])
+        #expect(told("history", second: ["B2"]) == [])
+    }
+
+    @Test("finds a conflict that only one device has") func conflictOfOne() {
+        #expect(told("conflict", second: ["B2"], onTheOther: "history") == [.conflict])
+    }
+
+    @Test(
+        "says nothing where versions are missing, or a device continues from an older state",
+        arguments: [["roll-back"], ["sign-out"], ["copy-store"], ["lose-power"], ["sleep", "2"]])
+    func interrupted(fault: [String]) {
+        let kinds = told("history", second: ["B1"]) { told in
+            told.add(.fault, "dev1") { $0.verb = fault }
+        }
+        #expect(kinds == [])
+        let purged = told("history", second: ["B1"]) { $0.act("dev1", "purge shared/b") }
+        #expect(purged == [])
+        let deleted = told("history", second: ["B1"]) { told in
+            told.add(.version, "dev1") {
+                ($0.path, $0.document, $0.version) = ("shared/b", "document of shared/b", "B4")
+                ($0.content, $0.writers, $0.detail) = ("B2", "B2", "current")
+            }
+        }
+        #expect(deleted == [])
+    }
+}
