@@ -110,7 +110,7 @@ extension Administration {
 }
 
 /// Checks each reference of one volume in one snapshot.
-struct VolumeCheck {
+private struct VolumeCheck {
     let volume: Identifier
     let transaction: any LedgerTransaction
     private var report = CheckReport()
