@@ -139,8 +139,6 @@ class Probe:
         self.ask(verb="merge", **place, explain=True)
         self.ask(verb="conflicts", **place)
         self.ask(verb="locks", **place)
-        self.ask(verb="watch", **place)
-        self.ask(verb="download", **place)
         self.ask(verb="purge", **place, explain=True)
         self.ask(verb="sessions", **place, session="s")
         for time in times:
