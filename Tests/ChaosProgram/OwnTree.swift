@@ -67,6 +67,8 @@ struct OwnTree {
         case .save(let path, let way, _, _): return save(path, "\(way)", content)
         case .saveAs(_, let path, _, _):
             guard hasRoom(path) else { return missing }
+            // The save begins by removing a draft that an interrupted one has left.
+            move(path + ".draft", to: nil)
             put(path, content)
             return .ok
         case .package(let path, let way, _):

@@ -35,7 +35,10 @@ enum User: String, CaseIterable, Sendable {
         command.timeoutSeconds = 200
         guard let result = try? command.run() else { return "no end" }
         if result.status == 0 { return nil }
-        let known = ["No such file or directory": "ENOENT", "No space left": "ENOSPC"]
+        let known = [
+            "No such file or directory": "ENOENT", "Directory nonexistent": "ENOENT",
+            "No space left": "ENOSPC",
+        ]
         return known.first { result.errors.contains($0.key) }?.value ?? "refused"
     }
 
