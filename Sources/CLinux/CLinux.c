@@ -109,28 +109,30 @@ int64_t cl_own_bytes(int fd) {
 
 /* For SEEK_DATA, allocated blocks that were never written (fallocate) are data as soon as they are in the page cache.
    A program that reads such a file brings them there itself, by the kernel's read-ahead, and would so read the file to
-   its end. The extents distinguish these blocks from data, after dirty pages have been written (FIEMAP_FLAG_SYNC). */
+   its end. The extents distinguish these blocks from data, after dirty pages have been written (FIEMAP_FLAG_SYNC); what
+   is between two of them is then a hole. SEEK_HOLE looks through all such blocks that follow, so it is asked only where
+   data is. */
 int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
-    enum { count = 32 };
+    enum { count = 128, rounds = 16 };
     _Alignas(struct fiemap) char space[sizeof(struct fiemap) + count * sizeof(struct fiemap_extent)];
     struct fiemap *map = (struct fiemap *)space;
-    for (;;) {
+    for (int round = 1;; round++) {
         int64_t data = lseek(fd, at, SEEK_DATA);
         if (data < 0) return -errno;
-        int64_t hole = lseek(fd, data, SEEK_HOLE);
-        *end = hole > data ? hole : INT64_MAX;
-        unsigned known = extents(fd, data, *end, 0, map, count);
-        if (known > 0 && is_unwritten(map->fm_extents)) known = extents(fd, data, *end, 1, map, count);
+        unsigned known = extents(fd, data, INT64_MAX, 0, map, count);
+        if (known > 0 && is_unwritten(map->fm_extents)) known = extents(fd, data, INT64_MAX, 1, map, count);
         int64_t past = data;
         unsigned next = 0;
-        while (next < known && is_unwritten(map->fm_extents + next) && (int64_t)map->fm_extents[next].fe_logical <= past) {
-            past = end_of(map->fm_extents + next);
-            next += 1;
+        if (known > 0 && (int64_t)map->fm_extents[0].fe_logical <= data) {
+            for (; next < known && is_unwritten(map->fm_extents + next); next++) past = end_of(map->fm_extents + next);
         }
         if (past > data) {
-            at = past;
-            continue;
+            at = *end = past;
+            if (round < rounds) continue;
+            return at;
         }
+        int64_t hole = lseek(fd, data, SEEK_HOLE);
+        *end = hole > data ? hole : INT64_MAX;
         while (next < known && !is_unwritten(map->fm_extents + next)) next += 1;
         int64_t stop = next < known ? (int64_t)map->fm_extents[next].fe_logical : known == count ? end_of(map->fm_extents + known - 1) : *end;
         if (stop > data && stop < *end) *end = stop;

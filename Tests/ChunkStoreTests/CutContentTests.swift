@@ -222,6 +222,37 @@ import Testing
         #expect(content.extent(at: end) == .hole(until: size))
     }
 
+    /// Such a file (generic/654 of xfstests) was cut for seconds when a volume should have ended.
+    @Test func manyExtentsThatWereNeverWrittenAreSoonLookedThrough() throws {
+        let scratch = Scratch()
+        let file = scratch.file()
+        defer { close(file) }
+        let (size, block) = (64 << 20, 4096)
+        // Each block is an extent of its own, because its neighbours are elsewhere on the disk.
+        for first in [block, 0] {
+            for offset in stride(from: first, to: size, by: 2 * block) {
+                guard posix_fallocate(file, off_t(offset), off_t(block)) == 0 else { return }
+            }
+        }
+        let content = FileContent(descriptor: file)
+        guard case .hole = content.extent(at: 0) else { return }
+        var bytes = [UInt8](repeating: 0, count: size)
+        #expect(pread(file, &bytes, bytes.count, 0) == bytes.count)
+        func processorTime() -> Double {
+            var time = timespec()
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+            return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+        }
+        let start = processorTime()
+        var (offset, steps) = (Int64(0), 0)
+        while offset < size, case .hole(let end) = content.extent(at: offset), end > offset {
+            (offset, steps) = (end, steps + 1)
+        }
+        #expect(offset == size)
+        #expect(steps < 64, "\(steps)")
+        #expect(processorTime() - start < 0.3)
+    }
+
     @Test func holesAreNotRead() throws {
         let scratch = Scratch()
         let file = scratch.file()

@@ -48,18 +48,21 @@ import Testing
             ("R:metadata /D/box", false), ("K /D/box", false), ("U /D/other", false),
         ] {
             let claim = arbiter.request(
-                Request(Stage.targets(wants), clientSession: clientSession)) { _, _ in }
+                Request(Stage.targets(wants), clientSession: clientSession)
+            ) { _, _ in }
             #expect(isKept("/D/box") == kept, "\(wants)")
             arbiter.step(.released(claim))
             #expect(!isKept("/D/box"), "\(wants)")
         }
         // A package is one document.
         let claim = arbiter.request(
-            Request(Stage.targets("R /D/a.pkg"), clientSession: clientSession)) { _, _ in }
+            Request(Stage.targets("R /D/a.pkg"), clientSession: clientSession)
+        ) { _, _ in }
         #expect(isKept("/D/a.pkg/parts/1") && !isKept("/D/b.pkg/parts/1"))
         // A claim that waits keeps nothing.
         let writing = arbiter.request(
-            Request(Stage.targets("X /D"), clientSession: clientSession)) { _, _ in }
+            Request(Stage.targets("X /D"), clientSession: clientSession)
+        ) { _, _ in }
         #expect(!isKept("/D/box"))
         arbiter.step(.released(claim))
         #expect(isKept("/D/box"))
