@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 import Model
@@ -47,22 +48,15 @@ struct PowerLossTests {
     }
 
     /// What a loss of power undoes in the tree must not look like a change by a program, which the
-    /// hub would be told of.
+    /// hub would be told of. A volume without a hub may get one later.
     enum Naming: CaseIterable { case directory, symlink, moved, removed }
 
     @Test(arguments: Naming.allCases) func theJournalIsNeverAheadOfTheTree(_ how: Naming) throws {
         let disk = try LossyDisk()
-        let tree = try ProgramTree(store: disk.path + "/store")
-        try tree.volume.journal.write { t in
-            try t.setCurrentHub(volume: .random(), epoch: .random())
-        }
+        let tree = try ProgramTree(store: disk.path + "/store", belongsToHub: false)
         try tree.save("a", "text", by: program)
         #expect(tree.quiet())
-        // The journal's log is written again from its beginning, so syncing it writes nothing else.
-        for number in 0..<300 {
-            try tree.volume.journal.write { t in try t.set("test", to: "\(number)") }
-        }
-        try tree.volume.journal.restartLog()
+        try rewriteLog(tree)
         switch how {
         case .directory: try tree.mkdir("d", by: program)
         case .symlink: try tree.symlink("a", "link", by: program)
@@ -82,6 +76,94 @@ struct PowerLossTests {
         case .removed: #expect(items == [])
         }
         tree.stop()
+    }
+
+    /// From now on the journal's log is written again from its beginning, so syncing it writes
+    /// nothing else.
+    private func rewriteLog(_ tree: ProgramTree) throws {
+        for number in 0..<300 {
+            try tree.volume.journal.write { t in try t.set("test", to: "\(number)") }
+        }
+        try tree.volume.journal.restartLog()
+    }
+
+    private func syncAll(on disk: LossyDisk) throws {
+        let mounted = try Descriptor(opening: disk.path, flags: O_RDONLY | O_DIRECTORY)
+        try check(cl_syncfs(mounted.raw))
+    }
+
+    /// The contents of a removed document were recorded and left the stash, and a new document got
+    /// their inode number. A loss of power that undoes both must not give them to the new document.
+    @Test func aNumberThatIsUsedAgainGivesNobodyOtherContents() throws {
+        let disk = try LossyDisk()
+        var settings = ProgramTree.fast
+        settings.settleSeconds = 1
+        settings.patienceSeconds = 5
+        let tree = try ProgramTree(
+            store: disk.path + "/store", settings: settings, belongsToHub: false)
+        try tree.save("kept", "kept", by: program)
+        // The packs have both contents, so that recording them once more syncs nothing.
+        for text in ["one", "two", "one"] {
+            try tree.save("a", text, by: program)
+            #expect(tree.quiet())
+        }
+        let inode = try #require(try tree.item("a")).inode
+        try rewriteLog(tree)
+        try tree.unlink("a", by: program)
+        // This is before the second that the recorder waits for.
+        try syncAll(on: disk)
+        #expect(tree.quiet())
+        var held: [ProgramTree.Handle] = []
+        var name = ""
+        for number in 0..<200 where name.isEmpty {
+            held.append(try tree.open("\(number)", O_CREAT | O_EXCL | O_WRONLY, by: program))
+            var status = stat()
+            #expect(fstat(held[held.count - 1].descriptor, &status) == 0)
+            if UInt64(status.st_ino) == inode { name = "\(number)" }
+        }
+        try #require(!name.isEmpty, "no file got the inode number again")
+        try wait(seconds: 30, for: "the new document to be known") { try tree.item(name) }
+        try disk.cutPower()
+        for handle in held { tree.close(handle) }
+        try tree.crash { try disk.restorePower() }
+        #expect(tree.quiet())
+        #expect(try owners(tree) == ["a", "kept"])
+        tree.stop()
+    }
+
+    /// A loss of power has undone in the journal what it has not undone in the tree: a new document
+    /// has the inode number of one that the journal still knows, and had a copy made of it.
+    @Test func aNumberThatTheJournalKnowsAsAnothersGivesItNothing() throws {
+        let tree = try ProgramTree()
+        try tree.save("empty", "", by: program)
+        try tree.save("b", "one", by: program)
+        #expect(tree.quiet())
+        let item = try #require(try tree.item("empty"))
+        try tree.crash {
+            #expect(rename(tree.real("empty"), tree.real("b")) == 0)
+            try Data("three".utf8).write(to: URL(filePath: tree.real("b")), options: [])
+            var status = stat()
+            #expect(lstat(tree.real("b"), &status) == 0 && UInt64(status.st_ino) == item.inode)
+            #expect(lstat(tree.real(""), &status) == 0)
+            let name = [
+                "100", "c", String(item.inode, radix: 16), String(status.st_ino, radix: 16), "1",
+                "1", "0", "vim", "b",
+            ].joined(separator: "-")
+            let copy = URL(filePath: "\(tree.store)/stash/\(name)")
+            try Data("two".utf8).write(to: copy)
+        }
+        #expect(tree.quiet())
+        #expect(try owners(tree) == ["b"])
+        #expect(try tree.texts("b").contains("two"))
+        tree.stop()
+    }
+
+    /// The names of all documents that have versions, also of deleted ones.
+    private func owners(_ tree: ProgramTree) throws -> [String] {
+        try Command(
+            "sqlite3", "-readonly", "\(tree.store)/journal.sqlite",
+            "SELECT CAST(name AS TEXT) FROM items WHERE latest > 0 ORDER BY 1"
+        ).succeed().split(separator: "\n").map(String.init)
     }
 
     /// How the clocks mislead about the time of a save that a loss of power destroyed.

@@ -55,6 +55,7 @@ final class ProgramTree: @unchecked Sendable {
     private(set) var volume: Volume!
     let settings: Settings
     private let scratch: Scratch?
+    private let belongsToHub: Bool
     private let lock = NSRecursiveLock()
     private var nodes: [UInt64: Node] = [:]
     /// Called with each volume that is opened after the first one, before it starts.
@@ -79,12 +80,16 @@ final class ProgramTree: @unchecked Sendable {
     }()
 
     /// Without `store`, it uses a directory of its own.
-    init(store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true) throws {
+    init(
+        store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true,
+        belongsToHub: Bool = true
+    ) throws {
         let scratch = store == nil ? Scratch() : nil
         self.scratch = scratch
         self.store = store ?? scratch!.path + "/store"
         self.settings = settings
-        volume = try ProgramTree.open(self.store, settings)
+        self.belongsToHub = belongsToHub
+        volume = try ProgramTree.open(self.store, settings, belongsToHub: belongsToHub)
         if starts { volume.start() }
     }
 
@@ -127,16 +132,19 @@ final class ProgramTree: @unchecked Sendable {
         volume = nil
         while old != nil { usleep(1000) }
         try between()
-        volume = try ProgramTree.open(store, settings ?? self.settings)
+        volume = try ProgramTree.open(
+            store, settings ?? self.settings, belongsToHub: belongsToHub)
         onOpening(volume)
         volume.start()
     }
 
-    private static func open(_ store: String, _ settings: Settings) throws -> Volume {
+    private static func open(
+        _ store: String, _ settings: Settings, belongsToHub: Bool
+    ) throws -> Volume {
         var log = Logger(label: "test")
         log.logLevel = .error
         let volume = try Volume.open(store: store, settings: settings, log: log)
-        // Lets the volume belong to a hub.
+        guard belongsToHub else { return volume }
         try volume.journal.write { t in
             try t.setCurrentHub(
                 volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))

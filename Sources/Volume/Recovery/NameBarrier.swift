@@ -5,7 +5,9 @@ import SystemCalls
 
 /// Puts the names in the tree on the disk before the journal describes them. If the journal were
 /// ahead of its tree after a loss of power, the scan would take what was undone for changes by
-/// programs: what the hub had sent would be deleted or moved back, on all devices.
+/// programs: what the hub had sent would be deleted or moved back, on all devices. Inode numbers
+/// would mislead, too: one that the journal knows as a new document's can be the number of an
+/// older file again, or of contents in the stash, which would become that document's versions.
 struct NameBarrier {
     /// An O_PATH descriptor of the store's stash.
     private let stash: Int32

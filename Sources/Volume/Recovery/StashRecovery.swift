@@ -12,7 +12,9 @@ struct StashRecovery {
     let reports: RecorderReports
 
     /// Assigns each stash file to its document by its inode, or else by the name that it had. Those
-    /// whose document is unknown wait for the scan.
+    /// whose document is unknown wait for the scan, and so do those for which the inode and the
+    /// name say different things: after a loss of power, the inode may be another document's than
+    /// the journal knows.
     func recover(_ entries: [Stash.Entry]) {
         // Stash files that documents in the journal need are assigned already.
         let entries = entries.filter {
@@ -33,9 +35,12 @@ struct StashRecovery {
                 }
                 try give(kept, t) { group in
                     let keys = try owners(of: group[0].inode, t)
-                    if !keys.isEmpty { return keys }
                     let spot = group.last { $0.spot != nil }?.spot
-                    if let spot, let owner = try owner(of: spot, t) { return [owner] }
+                    let named = try spot.flatMap { try owner(of: $0, t) }
+                    if let named, keys.isEmpty || keys.contains(named) {
+                        return keys.isEmpty ? [named] : keys
+                    }
+                    if spot == nil, !keys.isEmpty { return keys }
                     writer.state.unresolved += group
                     return []
                 }
@@ -65,10 +70,15 @@ struct StashRecovery {
     private func owners(of group: [Stash.Entry], _ t: Reader) throws -> [Int64]? {
         let inode = group[0].inode
         let found = try owners(of: inode, t)
-        if !found.isEmpty { return found }
+        // The scan has not found the others, so another file may have had their inode before or
+        // since.
+        let missing = Set(writer.state.missing)
+        let present = found.filter { !missing.contains($0) }
+        if !present.isEmpty { return present }
         if let package = writer.state.packaged[inode] { return [package] }
         let spot = group.last { $0.spot != nil }?.spot
-        return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
+        if let named = try spot.flatMap({ try owner(of: $0, t) }) { return [named] }
+        return found.isEmpty ? nil : found
     }
 
     /// The keys of the documents whose file is this inode. If there are none, those whose file it

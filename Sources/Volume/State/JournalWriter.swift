@@ -39,7 +39,7 @@ final class JournalWriter {
             try journal.write { t in
                 try body(t)
                 try writePriorContents(t)
-                if describesNames, try t.belongsToHub() { try nameBarrier.pass() }
+                if describesNames { try nameBarrier.pass() }
             }
         } catch {
             state.revert()
