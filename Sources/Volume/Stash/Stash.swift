@@ -132,62 +132,7 @@ final class Stash: Sendable {
 
     func remove(_ name: String) {
         _ = cl_unlinkat(directory, name, 0)
-        _ = cl_unlinkat(directory, Stash.logPrefix + name, 0)
-    }
-
-    // MARK: Logs of databases
-
-    /// The log that a SQLite database had when its contents were moved aside, if it was not empty,
-    /// has the name of these contents after this prefix.
-    private static let logPrefix = "log."
-
-    /// Links the log of a database whose name is about to be removed, so that the log's removal
-    /// does not destroy it. Fails silently where a file cannot have another link.
-    func linkLog(beside place: Place, of name: String) {
-        for ending in DatabaseLog.endings {
-            let log = String(cString: place.name) + ending
-            var status = stat()
-            guard cl_fstatat(place.descriptor, log, &status, AT_SYMLINK_NOFOLLOW) == 0,
-                FileSnapshot(status).isFile, status.st_size > 0
-            else { continue }
-            _ = cl_linkat(place.descriptor, log, directory, Stash.logPrefix + name, 0)
-            return
-        }
-    }
-
-    /// Copies the log of a database that a program is about to open, and change together with it.
-    /// Without space there is no copy.
-    func copyLog(_ log: Int32, of name: String) {
-        var status = stat()
-        guard cl_fstat(log, &status) == 0 else { return }
-        let snapshot = FileSnapshot(status)
-        guard
-            let copy = try? Descriptor(
-                opening: Stash.logPrefix + name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL,
-                mode: 0o600)
-        else { return }
-        let isCopied =
-            cl_copy_file(log, copy.raw, snapshot.size, nil) >= 0
-            && (try? PlaceholderMark.restore(snapshot.modified, of: copy.raw)) != nil
-            && cl_fsync(copy.raw, 0) >= 0
-        if !isCopied { _ = cl_unlinkat(directory, Stash.logPrefix + name, 0) }
-    }
-
-    /// The log that was kept with contents; nil if it was written after them.
-    func openLog(of entry: Entry) -> Descriptor? {
-        guard let log = try? open(Stash.logPrefix + entry.file), let status = try? log.status(),
-            FileSnapshot(status).modified <= entry.saved
-        else { return nil }
-        return log
-    }
-
-    /// Removes logs whose contents are no longer in the stash.
-    private func removeLogsWithoutContents(_ names: [String]) {
-        let present = Set(names)
-        for name in names where name.hasPrefix(Stash.logPrefix) {
-            let owner = String(name.dropFirst(Stash.logPrefix.count))
-            if !present.contains(owner) { _ = cl_unlinkat(directory, name, 0) }
-        }
+        removeLog(of: name)
     }
 
     private static let unfinished = "unfinished."

@@ -1,0 +1,43 @@
+import Foundation
+import Glibc
+import Model
+import Support
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// The logs of databases that are kept with contents in the stash.
+@Suite struct StashedLogTests {
+    /// Whether a program writes to the log after it was kept.
+    @Test(arguments: [false, true], ["-wal", "-journal"])
+    func aClockThatWasSetBackLosesNoLog(isWritten: Bool, ending: String) throws {
+        let scratch = Scratch()
+        let directory = try Descriptor(opening: scratch.path, flags: O_PATH | O_DIRECTORY)
+        let stash = Stash(directory: directory.raw, firstSequence: 1)
+        let log = scratch.path + "/x.db" + ending
+        try Data("log".utf8).write(to: URL(filePath: log))
+        // The clock was an hour ahead when the program wrote the log.
+        let ahead = timespec(tv_sec: time(nil) + 3_600, tv_nsec: 0)
+        #expect(utimensat(AT_FDCWD, log, [ahead, ahead], 0) == 0)
+        let snapshot = FileSnapshot(
+            inode: 1, mode: 0o100644, size: 512, modified: 1, changed: 1)
+        let spot = DirectoryEntry(directory: 1, name: Name("x.db"))
+        let name = stash.newName(
+            .displaced, snapshot, spot: spot,
+            actor: Actor(process: 1, uid: 0, program: "rm"))
+        "x.db".withCString { text in
+            stash.linkLog(
+                beside: Place(descriptor: directory.raw, inode: 1, name: text), of: name)
+        }
+        if isWritten {
+            let handle = try FileHandle(forWritingTo: URL(filePath: log))
+            try handle.write(contentsOf: Data("LOG".utf8))
+            try handle.close()
+        }
+        #expect(unlink(log) == 0)
+        let entry = try #require(Stash.parse(name))
+        let isThere = stash.openLog(of: entry) != nil
+        #expect(isThere == !isWritten)
+    }
+}
