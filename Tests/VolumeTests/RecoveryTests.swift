@@ -102,6 +102,26 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The journal of a new volume does not know the root before the first scan.
+    @Test func aSaveBeforeTheFirstScanOfANewVolume() throws {
+        let tree = try ProgramTree(starts: false)
+        try tree.mkdir("d", by: program)
+        try tree.save("d/a", "text", by: program)
+        try tree.unlink("d/a", by: program)
+        try tree.rmdir("d", by: program)
+        try tree.crash()
+        #expect(tree.quiet())
+        let found = try Command(
+            "sqlite3", "-readonly", "\(tree.store)/journal.sqlite",
+            """
+            SELECT CAST(p.name AS TEXT) || '/' || CAST(i.name AS TEXT) FROM items i
+            JOIN items p ON p.key = i.parent WHERE i.latest > 0
+            """
+        ).succeed()
+        #expect(found == "d/a\n")
+        try tree.checkInvariants()
+    }
+
     /// Two scans may miss the same file before its absence is handled.
     @Test func anItemMissedByTwoScans() throws {
         let tree = try ProgramTree()

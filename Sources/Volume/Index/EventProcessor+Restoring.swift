@@ -35,11 +35,17 @@ extension EventProcessor {
         let birth = Timestamp(birthOf: roles.tree)?.nanoseconds ?? 0
         let isReborn = root.birth != 0 && birth != 0 && root.birth != birth
         let isCopy = isReborn || root.inode != FileSnapshot(of: roles.tree).inode
+        let isUnknown = root.inode == 0
         if root.birth != birth {
             root.birth = birth
             try t.update(root)
         }
-        guard root.inode != 0, isCopy else { return }
+        // A daemon that was killed before its first scan has left events that name the root.
+        if isUnknown, try t.children(of: root.key).isEmpty {
+            root.inode = FileSnapshot(of: roles.tree).inode
+            try t.update(root)
+        }
+        guard !isUnknown, isCopy else { return }
         for work in writer.state.pending.all.values {
             for prior in work.priorContents where prior.entry == nil {
                 writer.state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key
