@@ -311,10 +311,14 @@ struct VersionRecorder {
         return true
     }
 
+    /// The subject of a problem with a document's database log, followed by the document's key.
+    static let logProblem = "log of "
+
     private func tell(_ item: Item, of log: Name?) {
-        guard let log else { return reports.untell("log of \(item.key)") }
+        let subject = VersionRecorder.logProblem + "\(item.key)"
+        guard let log else { return reports.untell(subject) }
         reports.tell(
-            "log of \(item.key)",
+            subject,
             "\(item.name) is neither recorded nor replaced by other devices' changes, because its "
                 + "database log \(log) holds changes that are not in it. To end this, open and "
                 + "close it with the program that made it.")

@@ -154,6 +154,9 @@ extension Volume {
             }
             if recorder.isAboutToClose { throw Volume.ending }
             guard cl_clock_monotonic_ns() < deadline else {
+                if let obstacle = try obstacle(below: path, mayKnow) {
+                    throw VolumeError(.timeout, "Not yet safe on this disk: \(obstacle)")
+                }
                 let what = try waitsFor(path, mayKnow) ?? path.shown
                 throw VolumeError(
                     .timeout,
@@ -161,6 +164,27 @@ extension Volume {
             }
             usleep(pause)
             pause = min(pause * 2, 50_000)
+        }
+    }
+
+    /// What keeps a document at or below a path from being recorded until somebody does something
+    /// about it, as a database's log does; nil if nothing is known.
+    package func obstacle(below path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
+        -> String?
+    {
+        let problems = recorder.signal.look { recorder.report.problems }
+        guard problems.keys.contains(where: { $0.hasPrefix(VersionRecorder.logProblem) }) else {
+            return nil
+        }
+        return try journal.read { reader in
+            for found in try self.unrecorded(below: path, limit: 256, reader)
+            where mayKnow(found.path) {
+                guard let item = try self.item(at: found.path, reader) else { continue }
+                if let problem = problems[VersionRecorder.logProblem + "\(item.key)"] {
+                    return problem
+                }
+            }
+            return nil
         }
     }
 

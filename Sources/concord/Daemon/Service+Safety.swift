@@ -51,10 +51,11 @@ extension Service {
                     mayKnow: { volume.mayKnow(peer, of: $0) })
             } catch  where error.code == .timeout {
                 waited += slice
-                let text = "waiting until it is durable (\(request.durability ?? "disk"))"
-                if waited >= total || !progress(Progress(text, fraction: waited / total)) {
-                    throw error
-                }
+                let obstacle = try volume.obstacle(below: path) { volume.mayKnow(peer, of: $0) }
+                let text =
+                    obstacle ?? "waiting until it is durable (\(request.durability ?? "disk"))"
+                let step = Progress(text, fraction: waited / total, notice: obstacle)
+                if waited >= total || !progress(step) { throw error }
             } catch { throw error }
         }
     }
@@ -87,8 +88,11 @@ extension Service {
                 }
                 text = "Not yet at the hub: \(shown) \(first.reason.words)."
                 notice = isKnown ? obstacle(first) : nil
-            } catch  where error.code == .timeout { text = error.message } catch { throw error }
-            if let notice { text += " " + notice }
+            } catch  where error.code == .timeout {
+                text = error.message
+                notice = try volume.obstacle(below: path) { volume.mayKnow(peer, of: $0) }
+            } catch { throw error }
+            if let notice, !text.contains(notice) { text += " " + notice }
             let isHeard = progress(
                 Progress(text, fraction: min(1, waited / max(total, 0.001)), notice: notice))
             guard waited < total, isHeard else { throw VolumeError(.timeout, text) }
