@@ -116,9 +116,15 @@ package struct PowerLosses {
             "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
         ).succeed()
         return try MountedVolume.with(store: store, options: options) { volume in
-            // A database is recorded only after a program has applied its log.
-            var faults = try DatabaseLoad.faults(
-                in: "\(volume.path)/databases \(loss.number)", promised: loss.rows)
+            // A database is recorded only after a program has applied its log. A loss of power may
+            // have brought back logs of earlier loads.
+            var faults: [String] = []
+            for name in try FileManager.default.contentsOfDirectory(atPath: volume.path)
+            where name.hasPrefix("databases ") {
+                let isOwn = name == "databases \(loss.number)"
+                faults += try DatabaseLoad.faults(
+                    in: "\(volume.path)/\(name)", promised: isOwn ? loss.rows : [:])
+            }
             try volume.waitForDisk()
             let doctor = try Programs.fsctl("doctor", volume.path).run()
             if doctor.status != 0 { faults.append("doctor: \(doctor.output)\(doctor.errors)") }
@@ -136,7 +142,8 @@ package struct PowerLosses {
                 if let content = WholeContent(bytes) {
                     found[content.writer, default: []].insert(content.sequence)
                     if !loss.wasSaved(content, as: document) {
-                        faults.append("\(document) has a version that was never its own: \(content)")
+                        faults.append(
+                            "\(document) has a version that was never its own: \(content)")
                     }
                 } else {
                     let isZero = bytes.allSatisfy { $0 == 0 }

@@ -29,7 +29,8 @@ package func reachableVersions(in directory: String) throws -> [(name: String, b
             piece.document = document.id
             piece.number = version.number
             let report = try client.ask(piece, as: PieceReport.self)
-            contents.append((String(decoding: document.name.bytes, as: UTF8.self), Data(base64Encoded: report.data) ?? Data()))
+            let name = String(decoding: document.name.bytes, as: UTF8.self)
+            contents.append((name, Data(base64Encoded: report.data) ?? Data()))
         }
     }
     return contents
