@@ -87,6 +87,11 @@ struct PowerLossTests {
         try tree.volume.journal.restartLog()
     }
 
+    private func syncAll(on disk: LossyDisk) throws {
+        let mounted = try Descriptor(opening: disk.path, flags: O_RDONLY | O_DIRECTORY)
+        try check(cl_syncfs(mounted.raw))
+    }
+
     /// The contents of a removed document were recorded and left the stash, and a new document got
     /// their inode number. A loss of power that undoes both must not give them to the new document.
     @Test func aNumberThatIsUsedAgainGivesNobodyOtherContents() throws {
@@ -96,6 +101,7 @@ struct PowerLossTests {
         settings.patienceSeconds = 5
         let tree = try ProgramTree(
             store: disk.path + "/store", settings: settings, belongsToHub: false)
+        try tree.save("kept", "kept", by: program)
         // The packs have both contents, so that recording them once more syncs nothing.
         for text in ["one", "two", "one"] {
             try tree.save("a", text, by: program)
@@ -105,8 +111,7 @@ struct PowerLossTests {
         try rewriteLog(tree)
         try tree.unlink("a", by: program)
         // This is before the second that the recorder waits for.
-        let mounted = try Descriptor(opening: disk.path, flags: O_RDONLY | O_DIRECTORY)
-        try check(cl_syncfs(mounted.raw))
+        try syncAll(on: disk)
         #expect(tree.quiet())
         var held: [ProgramTree.Handle] = []
         var name = ""
@@ -122,7 +127,7 @@ struct PowerLossTests {
         for handle in held { tree.close(handle) }
         try tree.crash { try disk.restorePower() }
         #expect(tree.quiet())
-        #expect(try owners(tree) == ["a"])
+        #expect(try owners(tree) == ["a", "kept"])
         tree.stop()
     }
 
