@@ -20,7 +20,7 @@ struct LineageJudge {
         let versions = events.filter { $0.kind == .version && $0.document != nil }
         let documents = Dictionary(grouping: versions) { $0.document ?? "" }
         for (_, versions) in documents.sorted(by: { $0.key < $1.key })
-        where !isPurged(versions) && isShown(versions) {
+        where !isPurged(versions) && !wasMoved(versions) && isShown(versions) {
             checkLineage(of: versions)
             checkConflicts(of: versions)
         }
@@ -32,6 +32,22 @@ struct LineageJudge {
         return events.contains {
             $0.kind == .began && $0.verb?.first == "purge"
                 && roots.contains($0.path?.prefix { $0 != "/" } ?? "")
+        }
+    }
+
+    /// Whether somebody has removed or renamed the document, or something around it. What was saved
+    /// before a removal is history even if another device's save brings the document back.
+    private func wasMoved(_ versions: [Event]) -> Bool {
+        let contents = Set(versions.compactMap(\.content))
+        let saves = events.filter { $0.kind == .did && contents.contains($0.content ?? "") }
+        let paths = Set((versions + saves).compactMap(\.path))
+        return events.contains { event in
+            guard event.kind == .did, event.isOK, let verb = event.verb,
+                ["remove", "rename", "exchange"].contains(verb.first ?? "")
+            else { return false }
+            return verb.dropFirst().contains { name in
+                paths.contains { $0 == name || $0.hasPrefix(name + "/") }
+            }
         }
     }
 

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "says nothing where versions are missing, or a device continues from an older state",
+        "says nothing where versions are missing, or a document or a device went back",
         arguments: [["roll-back"], ["sign-out"], ["copy-store"], ["lose-power"], ["sleep", "2"]])
     func interrupted(fault: [String]) {
         let kinds = told("history", second: ["B1"]) { told in
@@ -49,6 +49,8 @@ import Testing
         #expect(kinds == [])
         let purged = told("history", second: ["B1"]) { $0.act("dev1", "purge shared/b") }
         #expect(purged == [])
+        let removed = told("history", second: ["B1"]) { $0.act("dev0", "remove shared/b") }
+        #expect(removed == [])
         let deleted = told("history", second: ["B1"]) { told in
             told.add(.version, "dev1") {
                 ($0.path, $0.document, $0.version) = ("shared/b", "document of shared/b", "B4")

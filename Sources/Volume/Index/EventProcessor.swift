@@ -76,6 +76,7 @@ final class EventProcessor {
     /// because not all of them are processed: what was read may be newer than they are.
     func processNews() -> Bool {
         if events.waiting.count > 0 { backlog += events.takeAll() }
+        guard !backlog.isEmpty else { return true }
         while !backlog.isEmpty, !pauses.isPaused, writer.state.scan == nil, !closing.isOverdue {
             applyBacklog()
         }
