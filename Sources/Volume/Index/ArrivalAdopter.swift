@@ -231,7 +231,11 @@ struct ArrivalAdopter {
             snapshot.size == adoption.snapshot.size
             && snapshot.modified == adoption.snapshot.modified
         // Removing the tag changes a file's change time; `removeMarks` notes the new one.
-        let isSettled = adoption.now != nil && isSame && !adoption.isMarkedFile
+        // A placeholder of a version that nobody expects hides the version that the document has.
+        let isExpected =
+            item.kind != .file || adoption.arrival.version != nil || item.current == nil
+        let isSettled =
+            adoption.now != nil && isSame && isExpected && !adoption.isMarkedFile
         item.changed = isSettled ? max(1, snapshot.changed) : 0
     }
 
