@@ -249,6 +249,24 @@ import Testing
         }
     }
 
+    /// A file is removed, and the program that creates the next one under its name needs its space.
+    @Test func aRemovedFileGivesWayToTheNextOneOfItsName() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 8)
+            try tree.save("big", noise.bytes(14_000_000), by: program)
+            try tree.unlink("big", by: program)
+            let next = try tree.open("big", O_WRONLY | O_CREAT | O_EXCL, by: program)
+            var tries = 0
+            try tree.volume.withRoom(for: 12_000_000) { () throws(Errno) in
+                tries += 1
+                if tries == 1 { throw .noSpace }
+            }
+            #expect(try free(disk) > 12_000_000)
+            tree.close(next)
+            try tree.checkInvariants()
+        }
+    }
+
     /// A program appends to the file that fills the disk. The log of its old blocks is empty, so
     /// nobody waits for the program's own close.
     @Test func anAppenderIsRefusedWithoutWaitingForItself() throws {

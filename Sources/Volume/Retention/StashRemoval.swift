@@ -111,8 +111,12 @@ final class StashRemoval {
         guard let item = try t.item(key), item.kind == .file || item.kind == .package else {
             return false
         }
-        // While a program writes the document, its last save exists only here.
-        if work.isWriting, entry == work.priorContents.last(where: { $0.entry != nil })?.entry {
+        // While a program writes the document's file, its last save exists only here. A file that
+        // was removed or replaced is not the one that is written: it gives way also to the program
+        // that writes the next one under its name.
+        if work.isWriting, entry.kind != .displaced,
+            entry == work.priorContents.last(where: { $0.entry != nil })?.entry
+        {
             // A pre-image log in which nothing is saved yet would free nothing when it is closed,
             // and the program that waits may be the one that has it open, to append.
             if let size = bytesFreed(by: entry), size > 0 { isHeldBack = true }
