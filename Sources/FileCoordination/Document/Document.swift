@@ -47,7 +47,6 @@ import Synchronization
 
     /// A document at a URL. It opens nothing, and the file need not exist; create it with
     /// ``save(to:for:)`` and ``SaveOperation/creating``.
-    /// ``save(to:for:)`` with ``SaveOperation/creating``.
     public init(fileURL: URL) {
         place = Mutex(DocumentPlace(url: fileURL))
         files.maxConcurrentOperationCount = 1

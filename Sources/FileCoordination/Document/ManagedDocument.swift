@@ -176,24 +176,17 @@ import Synchronization
             throw DocumentError(
                 .unsupported, "a ManagedDocument loads only what its read(from:) returns")
         }
-        if state.contains(.closed) {
-            databaseState.withLock { if case .closed = $0 { $0 = .none } }
-        }
+        let isOpening = state.contains(.closed)
+        if isOpening { databaseState.withLock { if case .closed = $0 { $0 = .none } } }
         let copy = try copy()
-        if state.contains(.closed) {
-            try copy.replace(with: contents, isRead: true)
-        } else {
-            switch mode {
-            case .replacing(let isOwn): try copy.replace(with: contents, isRead: isOwn)
-            case .merging:
-                if hasAdditionalContent, hasUnsavedChanges {
-                    try copy.write(additionalContent())
-                }
-                if try copy.take(contents) {
-                    // Something was written at this moment, and loading counts as saved. This
-                    // marks it as unsaved again.
-                    Task { updateChangeCount(.done) }
-                }
+        switch isOpening ? .replacing(isOwn: true) : mode {
+        case .replacing(let isOwn): try copy.replace(with: contents, isRead: isOwn)
+        case .merging:
+            if hasAdditionalContent, hasUnsavedChanges { try copy.write(additionalContent()) }
+            if try copy.take(contents) {
+                // Something was written at this moment, and loading counts as saved. This marks it
+                // as unsaved again.
+                Task { updateChangeCount(.done) }
             }
         }
         try loadAdditionalContent(from: copy)
