@@ -11,6 +11,8 @@ import Testing
     .enabled(if: PostgresServer.obstacle == nil, "\(PostgresServer.obstacle ?? "")"))
 struct PostgresTests {
     private static let names = Atomic<Int>(0)
+    /// The end of a write transaction as a client sends it. READ COMMITTED is not meant.
+    private static let commit = "COMMIT\0"
 
     /// Runs `body` with the name of a new database.
     private func withDatabase(
@@ -28,18 +30,17 @@ struct PostgresTests {
 
     /// Opens the ledger through a relay.
     private func withRelay(
+        to server: PostgresServer, _ name: String,
         _ body: (PostgresLedger, AnswerRelay) async throws -> Void
     ) async throws {
-        try await withDatabase { server, name in
-            let scratch = try TemporaryDirectory("relay")
-            let socket = ".s.PGSQL.5432"
-            let relay = try AnswerRelay(
-                path: "\(scratch.path)/\(socket)", target: "\(server.socket)/\(socket)")
-            defer { relay.close() }
-            let ledger = try open("postgres://concord@/\(name)?host=\(scratch.path)")
-            try await body(ledger, relay)
-            try ledger.close()
-        }
+        let scratch = try TemporaryDirectory("relay")
+        let socket = ".s.PGSQL.5432"
+        let relay = try AnswerRelay(
+            path: "\(scratch.path)/\(socket)", target: "\(server.socket)/\(socket)")
+        defer { relay.close() }
+        let ledger = try open("postgres://concord@/\(name)?host=\(scratch.path)")
+        try await body(ledger, relay)
+        try ledger.close()
     }
 
     // MARK: Broken connections
@@ -63,17 +64,67 @@ struct PostgresTests {
 
     @Test("a transaction whose answer is lost is not done twice")
     func lostAnswer() async throws {
-        try await withRelay { ledger, relay in
-            let runs = Runs()
-            relay.loseAnswers(to: "COMMIT")
-            try await ledger.write { transaction in
-                _ = runs.next()
-                let count = try transaction.fact("count") ?? 0
-                try transaction.setFact("count", count + 1)
+        try await withDatabase { server, name in
+            try await withRelay(to: server, name) { ledger, relay in
+                relay.loseAnswers(to: Self.commit)
+                let runs = try await count(ledger)
+                #expect(runs == 1)
+                #expect(relay.answersLeft == 0)
             }
+        }
+    }
+
+    @Test("a transaction that a crash destroyed is done again, also if its number was used again")
+    func lostInACrash() async throws {
+        // The server writes nothing of a transaction to its disk before its end.
+        let server = try PostgresServer(arguments: ["-c", "wal_writer_delay=10s"])
+        try server.make("hub")
+        try await withRelay(to: server, "hub") { ledger, relay in
+            relay.breakBefore(Self.commit) {
+                server.stop()
+                try? server.start()
+                // These get the numbers of the destroyed transactions.
+                for _ in 0..<8 {
+                    _ = try? server.run("UPDATE concord.ledger SET changes = changes", in: "hub")
+                }
+                return false
+            }
+            let runs = try await count(ledger)
+            #expect(runs == 2)
             #expect(relay.answersLeft == 0)
-            #expect(runs.count == 1)
-            #expect(try await ledger.read { try $0.fact("count") } == 1)
+        }
+    }
+
+    /// Counts to one in the ledger, and returns how often the body ran.
+    private func count(_ ledger: PostgresLedger) async throws -> Int {
+        let runs = Runs()
+        try await ledger.write { transaction in
+            _ = runs.next()
+            try transaction.setFact("count", (try transaction.fact("count") ?? 0) + 1)
+        }
+        #expect(try await ledger.read { try $0.fact("count") } == 1)
+        return runs.count
+    }
+
+    @Test("a transaction whose end arrives after its connection broke is not done twice")
+    func lateEnd() async throws {
+        try await withDatabase { server, name in
+            try await withRelay(to: server, name) { ledger, relay in
+                relay.breakBefore(Self.commit) {
+                    // The ledger has a new connection, and waits for the old transaction.
+                    let waiting = """
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = '\(name)' AND wait_event_type = 'Lock'
+                        """
+                    let isAwaited = try? wait(seconds: 30, for: "the ledger to wait") {
+                        try server.run(waiting, in: "postgres") == "1" ? true : nil
+                    }
+                    return isAwaited == true
+                }
+                let runs = try await count(ledger)
+                #expect(runs == 1)
+                #expect(relay.answersLeft == 0)
+            }
         }
     }
 

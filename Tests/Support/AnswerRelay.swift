@@ -11,6 +11,8 @@ package final class AnswerRelay: Sendable {
         /// Bytes of the message whose answer is lost.
         var fatal: [UInt8] = []
         var left = 0
+        /// Called instead of passing on the message. Whether to pass it on then.
+        var instead: (@Sendable () -> Bool)?
     }
 
     private let listener: Int32
@@ -40,7 +42,13 @@ package final class AnswerRelay: Sendable {
     /// Breaks a connection after the next `count` messages with this text, instead of passing on
     /// the answer.
     package func loseAnswers(to text: String, count: Int = 1) {
-        state.withLock { ($0.fatal, $0.left) = (Array(text.utf8), count) }
+        state.withLock { ($0.fatal, $0.left, $0.instead) = (Array(text.utf8), count, nil) }
+    }
+
+    /// Breaks the sender's connection before the next message with this text is passed on, and
+    /// calls `body`. If that returns true, the message is passed on then.
+    package func breakBefore(_ text: String, _ body: @escaping @Sendable () -> Bool) {
+        state.withLock { ($0.fatal, $0.left, $0.instead) = (Array(text.utf8), 1, body) }
     }
 
     /// The number of answers that are still to be lost.
@@ -68,8 +76,16 @@ package final class AnswerRelay: Sendable {
             }
             guard poll(&waiting, 2, -1) > 0 else { return }
             if waiting[0].revents != 0 {
-                guard let bytes = Self.read(client), Self.write(bytes, to: server) else { return }
-                isLost = isLost || mustLose(bytes)
+                guard let bytes = Self.read(client) else { return }
+                if mustLose(bytes) {
+                    if let instead = state.withLock({ $0.instead }) {
+                        shutdown(client, Int32(SHUT_RDWR))
+                        if instead(), Self.write(bytes, to: server) { _ = Self.read(server) }
+                        return
+                    }
+                    isLost = true
+                }
+                guard Self.write(bytes, to: server) else { return }
             }
             if waiting[1].revents != 0 {
                 // The answer has come, so the server has done what it was told.

@@ -7,8 +7,10 @@ final class PostgresSession {
     /// Identifies the lifetime of the server process and of the tables. All sessions with the same
     /// server have the same one, and a database cannot be rolled back without changing it.
     let run: Identifier
-    /// The server's timeline, which changes when a standby takes over or a backup is restored.
-    let timeline: String
+    /// Identifies this session in the table `writers`.
+    let id = Identifier.random()
+    /// The number of its last write transaction.
+    var lastTransaction: Int64 = 0
 
     init(_ address: PostgresAddress) throws {
         connection = try PostgresConnection(address)
@@ -21,8 +23,8 @@ final class PostgresSession {
                 "The server of the ledger's database \(address.name) has the setting fsync = off, "
                     + "so it may lose saves that were acknowledged: turn it on.")
         }
-        timeline = try row?.text(0) ?? ""
-        let digest = Digest.sha256(Array("\(timeline) \(try row?.text(1) ?? "")".utf8))
+        let lifetime = "\(try row?.text(0) ?? "") \(try row?.text(1) ?? "")"
+        let digest = Digest.sha256(Array(lifetime.utf8))
         run = Identifier(bytes: Array(digest.bytes.prefix(16))) ?? .random()
     }
 
@@ -41,8 +43,8 @@ final class PostgresSession {
         WHERE current_setting('synchronous_commit') = 'off'
         """
 
-    /// The first 8 digits of a log file's name are the timeline. A standby has no such name, so
-    /// this fails there.
+    /// The first 8 digits of a log file's name are the server's timeline, which changes when a
+    /// standby takes over or a backup is restored. A standby has no such name, so this fails there.
     private static let state = """
         SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),
             concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),

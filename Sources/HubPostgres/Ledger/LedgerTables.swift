@@ -23,6 +23,36 @@ enum LedgerTables {
         }
     }
 
+    /// For each session that writes, the number of its last transaction. A number that is here was
+    /// committed together with the rest of its transaction. The numbers that PostgreSQL itself
+    /// gives to transactions do not tell that: after a crash it uses those again that it had given
+    /// to transactions of which nothing was on the disk yet.
+    private static let writers = """
+        CREATE TABLE IF NOT EXISTS writers (
+            session TEXT PRIMARY KEY, number BIGINT NOT NULL, used TIMESTAMPTZ NOT NULL);
+        DELETE FROM writers WHERE used < now() - interval '7 days'
+        """
+
+    /// Notes the number of a transaction that has just begun. Its session's row is locked until the
+    /// transaction ends.
+    static func note(_ number: Int64, of session: Identifier) -> String {
+        """
+        INSERT INTO writers (session, number, used) VALUES ('\(session)', \(number), now())
+        ON CONFLICT (session) DO UPDATE SET number = excluded.number, used = excluded.used
+        """
+    }
+
+    /// Returns the last committed number of a session, after a transaction that holds the row has
+    /// ended. The session may have no row yet.
+    static func lastNumber(of session: Identifier) -> String {
+        """
+        BEGIN; SET LOCAL lock_timeout = '5s';
+        INSERT INTO writers (session, number, used) VALUES ('\(session)', 0, now())
+        ON CONFLICT (session) DO UPDATE SET used = excluded.used RETURNING number;
+        COMMIT
+        """
+    }
+
     /// Whether the database has a ledger.
     static func exist(in connection: PostgresConnection) throws -> Bool {
         let found = try connection.query(
@@ -64,6 +94,7 @@ enum LedgerTables {
         for step in LedgerSchema.steps[version...] {
             try connection.run(LedgerSchema.postgres(step))
         }
+        try connection.run(writers)
         try connection.run("UPDATE ledger SET version = \(LedgerSchema.steps.count); COMMIT")
     }
 }

@@ -86,12 +86,10 @@ package final class PostgresLedger: Ledger {
         _ scope: WriteScope, _ session: inout PostgresSession, hasSavepoints: Bool,
         _ body: (any LedgerTransaction) throws -> Value
     ) throws -> Value? {
-        let begun = try session.connection.run(
-            """
-            BEGIN ISOLATION LEVEL READ COMMITTED; \(LedgerTables.locks(scope))
-            SELECT pg_current_xact_id()::text
-            """)
-        let number = try begun.rows.first?.text(0) ?? ""
+        session.lastTransaction += 1
+        let note = LedgerTables.note(session.lastTransaction, of: session.id)
+        try session.connection.run(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; \(LedgerTables.locks(scope)) \(note)")
         let transaction = PostgresTransaction(session, hasSavepoints: hasSavepoints)
         let outcome = Result { try body(transaction) }
         guard !transaction.needsSavepoints else {
@@ -102,33 +100,28 @@ package final class PostgresLedger: Ledger {
         let value = try outcome.get()
         let isCounted = scope == .everything
         if isCounted { try session.connection.run("UPDATE ledger SET changes = changes + 1") }
-        try commit(number, &session)
+        try commit(&session)
         if isCounted { ownChanges.wrappingAdd(1, ordering: .relaxed) }
         return value
     }
 
-    /// Commits. If the connection breaks before the answer, asks the server whether the transaction
-    /// with this number was committed.
-    private func commit(_ number: String, _ session: inout PostgresSession) throws {
+    /// Commits. If the connection breaks before the answer, looks whether the transaction's number
+    /// is in the database.
+    private func commit(_ session: inout PostgresSession) throws {
         do {
             let tag = try session.connection.run("COMMIT").tag
             guard tag == "COMMIT" else {
                 throw PostgresFault(sqlState: "25P02", message: "the transaction was rolled back")
             }
         } catch let fault as PostgresFault where fault.endsConnection {
-            let timeline = session.timeline
-            let start = ContinuousClock.now
+            let (broken, start) = (session, ContinuousClock.now)
             while ContinuousClock.now - start < Self.patience {
                 usleep(100_000)
                 guard let new = try? PostgresSession(address) else { continue }
                 session = new
-                // Another timeline may have used the number for another transaction.
-                guard new.timeline == timeline else { break }
-                switch try? new.outcome(ofTransaction: number) {
-                case .committed: return
-                case .aborted: throw fault
-                case .running, nil: continue
-                }
+                guard let number = try? new.lastNumber(of: broken) else { continue }
+                if number == broken.lastTransaction { return }
+                throw fault
             }
             throw VolumeError(
                 .offline,
@@ -204,19 +197,10 @@ package final class PostgresLedger: Ledger {
 }
 
 extension PostgresSession {
-    enum Outcome { case committed, aborted, running }
-
-    /// Returns how a transaction of this server ended.
-    func outcome(ofTransaction number: String) throws -> Outcome? {
-        let row = try connection.query(
-            "SELECT pg_xact_status($1::text::xid8)", [.text(number)]
-        ).rows.first
-        guard let row, !row.isNull(0) else { return nil }
-        switch try row.text(0) {
-        case "committed": return .committed
-        case "aborted": return .aborted
-        default: return .running
-        }
+    /// Returns the number of the last write transaction of another session that was committed.
+    fileprivate func lastNumber(of other: PostgresSession) throws -> Int64? {
+        let row = try connection.run(LedgerTables.lastNumber(of: other.id)).rows.first
+        return try row.flatMap { Int64(try $0.text(0)) }
     }
 }
 
