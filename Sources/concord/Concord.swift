@@ -29,14 +29,22 @@ struct Concord: ParsableCommand {
         do {
             var command = try parseAsRoot()
             try command.run()
+            end(0)
         } catch let error as VolumeError {
             printError(error.message)
-            Glibc.exit(Control.ExitCode(error.code).rawValue)
+            end(Control.ExitCode(error.code).rawValue)
         } catch {
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
             printText(fullMessage(for: error))
-            Glibc.exit(Control.ExitCode.usage.rawValue)
+            end(Control.ExitCode.usage.rawValue)
         }
+    }
+
+    /// Ends the process without the functions that libraries have registered for its end. Threads
+    /// whose work is given up still run, and libcrypto's function frees the locks that they use.
+    private static func end(_ code: Int32) -> Never {
+        fflush(nil)
+        _exit(code)
     }
 }
 
