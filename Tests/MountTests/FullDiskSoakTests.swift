@@ -212,7 +212,7 @@ private final class FullDiskWork: Sendable {
         file.close()
         let current = state.withLock { $0.files.values.reduce(size) { $0 + $1.size } }
         if current < usable * 8 / 10 {
-            throw SupportError("full with \(current) bytes of \(usable)")
+            throw SupportError("full with \(current) bytes of \(usable); \(parts())")
         }
         try remove(path)
         let deleted = cl_clock_monotonic_ns()
