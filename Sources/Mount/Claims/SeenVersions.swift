@@ -11,6 +11,9 @@ struct SeenVersions: Sendable {
         var id: Int32
         /// Its start time, in clock ticks of /proc.
         var start: UInt64
+
+        /// Few processes with one id are known at the same time.
+        func hash(into hasher: inout Hasher) { hasher.combine(id) }
     }
 
     /// A file's contents, as far as its attributes identify them.
@@ -61,14 +64,52 @@ struct SeenVersions: Sendable {
         var isUsed = false
     }
 
+    /// What each process has seen of a document. Most documents are known to one process, which
+    /// needs no memory of its own here.
+    private struct Sights {
+        private var first: (process: Process, seen: Seen)?
+        private var others: [Process: Seen] = [:]
+
+        var isEmpty: Bool { first == nil && others.isEmpty }
+
+        var processes: [Process] { (first.map { [$0.process] } ?? []) + others.keys }
+
+        subscript(process: Process) -> Seen? {
+            get {
+                if let first, first.process == process { return first.seen }
+                return others.isEmpty ? nil : others[process]
+            }
+            set {
+                if first?.process == process || first == nil && others[process] == nil {
+                    first = newValue.map { (process, $0) }
+                } else {
+                    others[process] = newValue
+                }
+            }
+        }
+    }
+
     private struct Document {
-        var seen: [Process: Seen] = [:]
+        var seen = Sights()
         /// The inode that its name refers to.
         var inode: UInt64?
         /// The number of the occasion on which it got this inode; each is unique.
         var occasion = 0
         /// Its earlier inodes, the newest last.
         var older: [UInt64] = []
+
+        /// Returns whether the process had not seen it before.
+        mutating func see(_ content: Content, by process: Process, all: Bool) -> Bool {
+            guard var known = seen[process] else {
+                seen[process] = Seen(content: content)
+                return true
+            }
+            known.content = content
+            known.isUsed = true
+            if all { known.isOvertaken = false }
+            seen[process] = known
+            return false
+        }
 
         /// Whether the file's present contents may have been written by this process.
         func isWritten(_ inode: UInt64, by seen: Seen) -> Bool {
@@ -123,10 +164,8 @@ struct SeenVersions: Sendable {
                 byInode[content.inode] = last
                 key = last
             }
-            see(content, by: process, in: key!)
             // If another process emptied the file before, this process sees the result now.
-            documents[key!]!.seen[process]!.isOvertaken = false
-            makeRoom(for: process, isAlive)
+            if see(content, by: process, in: key!, all: true) { makeRoom(for: process, isAlive) }
         }
         guard writes else { return .partial }
         guard let key, let document = documents[key], let seen = document.seen[process] else {
@@ -149,8 +188,7 @@ struct SeenVersions: Sendable {
         guard documents[key]!.inode == old.inode else { return .full }
         overtake(key, except: process)
         guard documents[key]!.seen[process] != nil else { return .full }
-        see(content, by: process, in: key)
-        documents[key]!.seen[process]!.isOvertaken = false
+        see(content, by: process, in: key, all: true)
         return isOpen ? writer(process, key) : .full
     }
 
@@ -161,7 +199,7 @@ struct SeenVersions: Sendable {
     }
 
     private mutating func overtake(_ key: Int, except process: Process?) {
-        for other in documents[key]!.seen.keys where other != process {
+        for other in documents[key]!.seen.processes where other != process {
             documents[key]!.seen[other]!.isOvertaken = true
         }
     }
@@ -195,7 +233,8 @@ struct SeenVersions: Sendable {
     /// were writing it have seen its contents.
     private mutating func settle(_ content: Content) {
         guard let key = byInode[content.inode], let document = documents[key] else { return }
-        for (process, seen) in document.seen where document.isWritten(content.inode, by: seen) {
+        for process in document.seen.processes
+        where document.isWritten(content.inode, by: document.seen[process]!) {
             documents[key]!.seen[process]!.content = content
         }
     }
@@ -212,8 +251,8 @@ struct SeenVersions: Sendable {
 
     /// Only a file's times were set, which counts as seen.
     mutating func retimed(_ old: Content, as new: Content) {
-        guard let key = byInode[old.inode] else { return }
-        for (process, seen) in documents[key]!.seen where seen.content == old {
+        guard let key = byInode[old.inode], let seen = documents[key]?.seen else { return }
+        for process in seen.processes where seen[process]!.content == old {
             documents[key]!.seen[process]!.content = new
         }
     }
@@ -242,11 +281,11 @@ struct SeenVersions: Sendable {
         settle(old)
         settle(content)
         if !isGone { release(old.inode) }
-        let readers = draft.flatMap { documents[$0]?.seen } ?? [:]
+        let readers = draft.flatMap { documents[$0]?.seen } ?? Sights()
         release(content.inode)
         show(content.inode, for: key)
         // A process that has read the draft has seen what the document holds now.
-        for (reader, seen) in readers where seen.content == content {
+        for reader in readers.processes where readers[reader]!.content == content {
             see(content, by: reader, in: key)
         }
         if let process, documents[key]?.seen[process] != nil { see(content, by: process, in: key) }
@@ -314,7 +353,7 @@ struct SeenVersions: Sendable {
         documents[key]!.inode = inode
         last += 1
         documents[key]!.occasion = last
-        for process in documents[key]!.seen.keys {
+        for process in documents[key]!.seen.processes {
             documents[key]!.seen[process]!.writers = 0
             documents[key]!.seen[process]!.isOvertaken = false
         }
@@ -328,16 +367,22 @@ struct SeenVersions: Sendable {
         documents[key]!.older.removeAll { $0 == inode }
     }
 
-    private mutating func see(_ content: Content, by process: Process, in key: Int) {
-        if documents[key]!.seen[process] != nil {
-            documents[key]!.seen[process]!.content = content
-            documents[key]!.seen[process]!.isUsed = true
-            return
+    /// Returns whether the process had not seen the document before. `all`: no other process has
+    /// overtaken it any more.
+    @discardableResult
+    private mutating func see(
+        _ content: Content, by process: Process, in key: Int, all: Bool = false
+    ) -> Bool {
+        guard documents[key]!.see(content, by: process, all: all) else { return false }
+        let place = byProcess.index(forKey: process)
+        if let place {
+            byProcess.values[place].append(key)
+        } else {
+            line.append(process)
+            byProcess[process] = ElementQueue(key)
         }
-        documents[key]!.seen[process] = Seen(content: content)
-        if byProcess[process] == nil { line.append(process) }
-        byProcess[process, default: ElementQueue()].append(key)
         pairs += 1
+        return true
     }
 
     private mutating func makeRoom(for process: Process, _ isAlive: (Process) -> Bool) {
@@ -360,26 +405,30 @@ struct SeenVersions: Sendable {
 
     /// An entry that was used again since the last search is kept for one more round.
     private mutating func forgetOldest(of process: Process) {
+        guard let place = byProcess.index(forKey: process) else { return }
         for chance in 0..<8 {
-            guard let key = byProcess[process]?.removeFirst() else { return }
+            guard let key = byProcess.values[place].removeFirst() else { return }
             if chance < 7, documents[key]?.seen[process]?.isUsed == true {
                 documents[key]!.seen[process]!.isUsed = false
-                byProcess[process]!.append(key)
+                byProcess.values[place].append(key)
                 continue
             }
             forget(process, key)
             break
         }
-        guard byProcess[process]?.count == 0 else { return }
+        guard byProcess.values[place].count == 0 else { return }
         byProcess[process] = nil
         line.removeAll(process)
     }
 
     private mutating func forget(_ process: Process, _ key: Int) {
-        guard documents[key]?.seen.removeValue(forKey: process) != nil else { return }
+        guard let place = documents.index(forKey: key),
+            documents.values[place].seen[process] != nil
+        else { return }
+        documents.values[place].seen[process] = nil
         pairs -= 1
-        guard documents[key]!.seen.isEmpty else { return }
-        let gone = documents.removeValue(forKey: key)!
+        guard documents.values[place].seen.isEmpty else { return }
+        let gone = documents.remove(at: place).value
         if let inode = gone.inode { byInode[inode] = nil }
         for inode in gone.older { byInode[inode] = nil }
     }

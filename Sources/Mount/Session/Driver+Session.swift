@@ -130,8 +130,8 @@ extension Driver {
     }
 
     private func openBacking(_ file: Int32) -> Int32 {
-        cl_thread_fsids(Driver.nobody, Driver.nobody)
-        defer { cl_thread_fsids(0, 0) }
+        cl_thread_fsuid(Driver.nobody)
+        defer { cl_thread_fsuid(0) }
         return cf_backing_open(kernel, file)
     }
 

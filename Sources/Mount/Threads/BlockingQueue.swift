@@ -58,6 +58,10 @@ struct ElementQueue<Element> {
     /// The index of the first element that was not removed.
     private var next = 0
 
+    init() {}
+
+    init(_ element: Element) { elements = [element] }
+
     var count: Int { elements.count - next }
 
     mutating func append(_ element: Element) { elements.append(element) }
