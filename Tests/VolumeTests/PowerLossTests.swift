@@ -290,6 +290,31 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// A placeholder whose mark cannot be understood is no file of zeros.
+    @Test(arguments: [5, 40]) func aDamagedMark(length: Int) throws {
+        let tree = try ProgramTree()
+        // The packs have "two", because b had it.
+        for (name, text) in [("b", "two"), ("b", "three"), ("a", "two")] {
+            try tree.save(name, text, by: program)
+            #expect(tree.quiet())
+        }
+        try tree.crash {
+            let file = open(tree.real("a"), O_WRONLY | O_TRUNC)
+            defer { close(file) }
+            let bytes = [UInt8](repeating: 7, count: length)
+            #expect(cl_setxattr_fd(file, PlaceholderMark.attribute, bytes, length, 0) == 0)
+            #expect(ftruncate(file, 7_000) == 0)
+            #expect(PlaceholderMark(of: file) != nil)
+        }
+        try wait(seconds: 30, for: "a to show its last version") {
+            var status = stat()
+            return lstat(tree.real("a"), &status) == 0 && status.st_size == 3 ? true : nil
+        }
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == [3])
+        tree.stop()
+    }
+
     private func sizes(of name: String, _ tree: ProgramTree) throws -> [UInt64] {
         try #require(try tree.volume.history(at: names(name))).versions
             .sorted { $0.number < $1.number }.map(\.size)

@@ -17,19 +17,30 @@ package struct PlaceholderMark: Hashable, Sendable {
         self.version = version
     }
 
+    private static let unknown = Identifier(high: 0, low: 0)
+    /// Whether the attribute exists and does not tell which version is meant.
+    var isUnknown: Bool { item == PlaceholderMark.unknown }
+
     package static let attribute = "user.concord.absent"
     /// Kept while the file is being filled: its modification time (nanoseconds since 1970, eight
     /// bytes, most significant first), because each write changes the time for a moment.
     static let fillingAttribute = "user.concord.filling"
     private static let length = 32
 
-    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none.
+    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none. A mark that
+    /// is damaged or cannot be read counts as one of an unknown version: the file's zeros must not
+    /// become contents.
     package init?(of file: Int32) {
         var bytes = [UInt8](repeating: 0, count: PlaceholderMark.length)
-        guard cl_getxattr_fd(file, PlaceholderMark.attribute, &bytes, bytes.count) == bytes.count,
-            let item = Identifier(bytes: bytes[..<16]),
+        let count = cl_getxattr_fd(file, PlaceholderMark.attribute, &bytes, bytes.count)
+        // The last two: a process that may not read the file cannot take it for contents either.
+        guard ![-ENODATA, -EOPNOTSUPP, -EACCES, -EPERM].contains(Int32(count)) else { return nil }
+        guard count == bytes.count, let item = Identifier(bytes: bytes[..<16]),
             let version = Identifier(bytes: bytes[16...])
-        else { return nil }
+        else {
+            self.init(item: PlaceholderMark.unknown, version: PlaceholderMark.unknown)
+            return
+        }
         self.init(item: item, version: version)
     }
 

@@ -89,6 +89,7 @@ struct ArrivalAdopter {
         throws -> Bool
     {
         let absent = snapshot.isFile ? PlaceholderMark(of: file, size: snapshot.size) : nil
+        if absent?.isUnknown == true { return false }
         let found =
             absent.map { ArrivalTag(item: $0.item, version: $0.version) } ?? ArrivalTag(of: file)
         guard let mark = found else { return false }

@@ -454,12 +454,12 @@ struct VersionRecorder {
     /// document, because the inode was linked or moved, this document has no version of its own
     /// until the bytes have been fetched. If it names another version, a change from the hub was in
     /// the tree before a crash and not in the journal: the document shows its last version again,
-    /// and the change arrives once more.
+    /// and the change arrives once more. A mark that cannot be read is treated in the same way.
     func noteAbsent(_ found: LivePlaceholder, in recording: inout Recording) throws(VolumeError) {
         guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
         else {
             recording.isLiveDeferred = true
-            if found.mark.item != recording.item.id {
+            if found.mark.item != recording.item.id, !found.mark.isUnknown {
                 placeholders.fetch(found.descriptor.raw, of: recording.item)
             } else if recording.work.priorContents.isEmpty,
                 try lost.canShowLastVersion(recording.item)

@@ -145,7 +145,7 @@ struct LastVersionDisplay {
         _ file: Int32, _ snapshot: FileSnapshot, of item: Item, _ version: Version
     ) -> Bool {
         if let mark = PlaceholderMark(of: file, size: snapshot.size) {
-            return mark.item == item.id && mark.version != version.id
+            return mark.isUnknown || mark.item == item.id && mark.version != version.id
         }
         guard let loss = volume.recorder.powerLoss else { return false }
         return loss.destroyed(file, snapshot) || loss.mayHaveEmptied(snapshot) && version.size > 0
