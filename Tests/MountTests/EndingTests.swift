@@ -203,11 +203,29 @@ import Testing
             try presenter.wait(for: "presenting")
             try fleet.shell(0, "echo 2 > f")
             try presenter.wait(for: "relinquish")
+            // It gives up after ten seconds.
+            try wait(seconds: 6, for: "the applier to have nothing of the mount open") {
+                try Self.holders(of: volume.path).isEmpty ? true : nil
+            }
             try end(volume, way)
             presenter.send(SIGKILL)
             try volume.mount()
             try fleet.expectEqual(tries: 3)
             #expect(fleet.text(1, "f") == "2\n")
+        }
+    }
+
+    /// The processes that have something in this mount open, and what.
+    private static func holders(of mount: String) throws -> [String] {
+        let files = FileManager.default
+        return try files.contentsOfDirectory(atPath: "/proc").filter { Int($0) != nil }.flatMap {
+            process in
+            let open = try? files.contentsOfDirectory(atPath: "/proc/\(process)/fd")
+            return (open ?? []).compactMap { number in
+                let link = "/proc/\(process)/fd/\(number)"
+                let path = try? files.destinationOfSymbolicLink(atPath: link)
+                return path?.hasPrefix(mount) == true ? "\(process): \(path!)" : nil
+            }
         }
     }
 

@@ -27,9 +27,9 @@ package struct PlaceholderMark: Hashable, Sendable {
     static let fillingAttribute = "user.concord.filling"
     private static let length = 32
 
-    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none. A mark that
-    /// is damaged or cannot be read counts as one of an unknown version: the file's zeros must not
-    /// become contents.
+    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none. A mark
+    /// that is damaged or cannot be read counts as one of an unknown version: the file's zeros must
+    /// not become contents.
     package init?(of file: Int32) {
         var bytes = [UInt8](repeating: 0, count: PlaceholderMark.length)
         let count = cl_getxattr_fd(file, PlaceholderMark.attribute, &bytes, bytes.count)

@@ -8,8 +8,8 @@ import SystemCalls
 import Volume
 
 /// The applier process: it makes system calls in the mount as the daemon orders. It ends with the
-/// daemon. Between batches it has no file of the mount open, so that it does not keep the mount
-/// busy.
+/// daemon. Between batches, and while it waits for a claim, it has no file of the mount open, so
+/// that it does not keep the mount busy.
 final class ApplierProgram {
     private let mountPoint: String
     private let socket: String
@@ -22,8 +22,10 @@ final class ApplierProgram {
     /// The claim that a `hold` order took, until `letGo` releases it.
     private var heldClaim: Int?
 
-    /// How long a step waits for its claim, in seconds.
-    private static let patience = 10.0
+    /// How long a step waits for its claim, in milliseconds.
+    private static let patience: Int32 = 10_000
+    /// After this time of the same wait it closes the files of the mount.
+    private static let briefWait: Int32 = 100
 
     init(mountPoint: String, socket: String) {
         self.mountPoint = mountPoint
@@ -76,12 +78,11 @@ final class ApplierProgram {
             letGo()
             return 0
         }
-        guard open() else { return ApplierOrder.Refusal.broken }
-        guard order.accesses.isEmpty else { return inTurn(order) }
-        return act(order.action)
+        return order.accesses.isEmpty ? act(order.action) : inTurn(order)
     }
 
     private func act(_ action: ApplierOrder.Action) -> Int32 {
+        guard open() else { return ApplierOrder.Refusal.broken }
         do throws(Errno) {
             switch action {
             case .rename(let name, let from, let to, let flags):
@@ -163,7 +164,7 @@ final class ApplierProgram {
             incoming = cl_openat(
                 root, ApplierGuard.name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0)
         }
-        if incoming < 0 { rest() }
+        if incoming < 0 { closePlaces() }
         return incoming >= 0
     }
 
@@ -174,6 +175,10 @@ final class ApplierProgram {
 
     private func rest() {
         letGo()
+        closePlaces()
+    }
+
+    private func closePlaces() {
         if incoming >= 0 { _ = cl_close(incoming) }
         if root >= 0 { _ = cl_close(root) }
         (incoming, root) = (-1, -1)
@@ -223,7 +228,10 @@ final class ApplierProgram {
             _ = cl_close(answered)
         }
         var (waited, wanted, ready) = (ends[0], Int16(POLLIN | POLLHUP), Int16(0))
-        _ = cl_poll(&waited, &wanted, &ready, 1, Int32(ApplierProgram.patience * 1000))
+        if cl_poll(&waited, &wanted, &ready, 1, ApplierProgram.briefWait) == 0 {
+            closePlaces()
+            _ = cl_poll(&waited, &wanted, &ready, 1, ApplierProgram.patience)
+        }
         _ = cl_close(ends[0])
         guard let result = answer.withLock({ $0 }) else {
             send(.cancel, lastClaim)
