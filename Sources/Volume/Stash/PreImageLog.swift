@@ -5,7 +5,7 @@ import SystemCalls
 
 /// The pre-image log of a large file that is written in place: its old blocks, saved just before
 /// they are overwritten, in a sparse file of the old size. A hole means that the file itself still
-/// has the block.
+/// has the block, unless the block begins with a `ZeroBlockMark`.
 package final class PreImageLog: Sendable {
     /// In bytes: the part of the file that a saved block covers.
     static let blockSize: Int64 = 1 << 16
@@ -19,6 +19,7 @@ package final class PreImageLog: Sendable {
     let name: String
     private let stash: Stash
     private let copy: Int32
+    private let zeros: ZeroBlockMark
     /// The size of the old contents, in bytes.
     let size: Int64
     private let state: Mutex<State>
@@ -42,6 +43,7 @@ package final class PreImageLog: Sendable {
         self.name = name
         self.stash = stash
         self.size = size
+        zeros = ZeroBlockMark(log: name)
         self.copy = copy.release()
         let count = Int((size + PreImageLog.blockSize - 1) / PreImageLog.blockSize)
         state = Mutex(State(saved: [Bool](repeating: false, count: count)))
@@ -134,7 +136,26 @@ package final class PreImageLog: Sendable {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: wanted, alignment: 4096)
         defer { piece.deallocate() }
         let count = try readFully(descriptor, into: piece, at: start)
-        try writeFully(copy, UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+        try save(UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+    }
+
+    /// Saves bytes that begin at a block's beginning: a mark for each block of zeros, and what is
+    /// between them in one piece.
+    private func save(_ bytes: UnsafeRawBufferPointer, at start: Int64) throws(Errno) {
+        var saved = 0
+        var next = 0
+        while next < bytes.count {
+            let end = min(next + Int(PreImageLog.blockSize), bytes.count)
+            if ZeroBlockMark.mayReplace(UnsafeRawBufferPointer(rebasing: bytes[next..<end])) {
+                let data = UnsafeRawBufferPointer(rebasing: bytes[saved..<next])
+                try writeFully(copy, data, at: start + Int64(saved))
+                try zeros.put(into: copy, at: start + Int64(next))
+                saved = end
+            }
+            next = end
+        }
+        let data = UnsafeRawBufferPointer(rebasing: bytes[saved...])
+        try writeFully(copy, data, at: start + Int64(saved))
     }
 
     /// Makes the saved blocks durable. Must happen before the file's new blocks are made durable.
