@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import Model
 import Synchronization
 import SystemCalls
@@ -52,6 +53,16 @@ package final class PreImageLog: Sendable {
 
     deinit { _ = cl_close(copy) }
 
+    /// - Parameter file: The file, opened with O_PATH.
+    static func make(of file: Int32, _ snapshot: FileSnapshot, named name: String, in stash: Stash)
+        throws(Errno) -> PreImageLog
+    {
+        let copy = try Descriptor(
+            opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+        Protection(of: file).apply(to: copy.raw)
+        return try PreImageLog(name: name, in: stash, copy: copy, size: snapshot.size)
+    }
+
     /// Makes each block durable before it may be overwritten, from now on, because the old contents
     /// were promised to be on the disk.
     func syncEach() { syncsEach.store(true, ordering: .releasing) }
@@ -63,6 +74,22 @@ package final class PreImageLog: Sendable {
         }
         return state.withLock { state in
             state.saved[blocks].contains(false) || state.syncedPieces < state.pieces
+        }
+    }
+
+    /// Whether a write would have to save blocks first.
+    func mustSave(offset: Int64, length: Int64) -> Bool {
+        guard let blocks = blocks(offset, length) else { return false }
+        return state.withLock { $0.saved[blocks].contains(false) }
+    }
+
+    /// From now on nothing is saved. The log must have been removed from the journal before.
+    func giveUp() {
+        state.withLock { state in
+            for index in state.saved.indices { state.saved[index] = true }
+            state.syncedPieces = state.pieces
+            // Handles keep the file open, and its space is needed.
+            _ = cl_ftruncate(copy, 0)
         }
     }
 
@@ -86,13 +113,19 @@ package final class PreImageLog: Sendable {
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         guard let blocks = blocks(offset, length) else { return }
         let syncs = syncsEach.load(ordering: .acquiring)
-        let end = state.withLock { state in
+        var end = state.withLock { state in
             syncs ? PreImageLog.end(ahead: blocks, &state) : blocks.upperBound
         }
         var next = blocks.lowerBound
         while next < end {
-            next = try state.withLock { (state) throws(Errno) in
-                try savePiece(descriptor, next..<end, &state)
+            do throws(Errno) {
+                next = try state.withLock { (state) throws(Errno) in
+                    try savePiece(descriptor, next..<end, &state)
+                }
+            } catch {
+                // There is no room for what would be saved ahead, which is not needed yet.
+                guard error == .noSpace, end > blocks.upperBound else { throw error }
+                end = blocks.upperBound
             }
         }
         if syncs { try sync() }
