@@ -18,13 +18,14 @@ package final class LoopDisk {
     package let path: String
     private let home: TemporaryDirectory
 
-    package init(_ kind: Kind, megabytes: Int) throws {
+    /// - Parameter options: Further arguments of mkfs.
+    package init(_ kind: Kind, megabytes: Int, options: [String] = []) throws {
         home = try TemporaryDirectory("loop")
         path = "\(home.path)/disk"
         let image = "\(home.path)/image"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
         try Command("truncate", "-s", "\(megabytes)M", image).succeed()
-        try Command("mkfs.\(kind.rawValue)", "-q", image).succeed()
+        try Command("mkfs.\(kind.rawValue)", arguments: ["-q"] + options + [image]).succeed()
         try Command("mount", "-o", "loop", image, path).succeed()
     }
 

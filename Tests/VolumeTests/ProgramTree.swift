@@ -275,7 +275,7 @@ final class ProgramTree: @unchecked Sendable {
     ) throws -> WriteAccess {
         var (patience, isLastTry) = (Patience.none, false)
         while true {
-            let attempt = { [patience, isLastTry] () throws(Errno) -> WriteAccess in
+            let attempt = { [isLastTry] (patience: Patience) throws(Errno) -> WriteAccess in
                 var status = status
                 _ = cl_fstat(file, &status)
                 let access = try self.volume.openForWriting(
@@ -283,12 +283,13 @@ final class ProgramTree: @unchecked Sendable {
                     appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
                     traits: node.traits, others: node.handles, unique: unique,
                     patience: patience, isLastTry: isLastTry, by: program.actor)
-                if case .slow(.room) = access, patience == .room { throw .noSpace }
+                if case .slow(.room) = access, patience >= .room { throw .noSpace }
                 return access
             }
             let access =
                 try patience == .room
-                ? volume.withRoom(for: Int64(status.st_size), attempt) : attempt()
+                ? OldContents(of: volume).movingAside(for: Int64(status.st_size), attempt)
+                : attempt(patience)
             switch access {
             case .direct, .guarded: return access
             case .slow(let needed):
@@ -305,9 +306,13 @@ final class ProgramTree: @unchecked Sendable {
     func write(_ handle: Handle, _ bytes: [UInt8], at offset: Int64? = nil) throws {
         try synchronized {
             let start = offset ?? handle.offset
-            if let preImages = handle.node.writing.preImages ?? handle.preImages {
-                try preImages.willWrite(
-                    handle.descriptor, offset: start, length: Int64(bytes.count))
+            let preImages = handle.node.writing.preImages ?? handle.preImages
+            if let preImages {
+                let count = Int64(bytes.count)
+                try OldContents(of: volume).overwriting(preImages, offset: start, length: count) {
+                    () throws(Errno) in
+                    try preImages.willWrite(handle.descriptor, offset: start, length: count)
+                }
             }
             try bytes.withUnsafeBytes { try writeFully(handle.descriptor, $0, at: start) }
             if offset == nil { handle.offset += Int64(bytes.count) }
@@ -362,17 +367,18 @@ final class ProgramTree: @unchecked Sendable {
                     owning: try check(cl_openat(place.descriptor, place.name, O_PATH, 0)))
                 var patience: Patience? = Patience.none
                 while let present = patience {
-                    let attempt = { () throws(Errno) -> Patience? in
+                    let attempt = { (patience: Patience) throws(Errno) -> Patience? in
                         let needed = try self.volume.willTruncate(
                             &node.writing, file: file.raw, status: status, to: size,
-                            traits: node.traits, unique: self.nextUnique(), patience: present,
+                            traits: node.traits, unique: self.nextUnique(), patience: patience,
                             by: program.actor)
-                        if present == .room, needed == .room { throw .noSpace }
+                        if patience >= .room, needed == .room { throw .noSpace }
                         return needed
                     }
                     patience =
                         try present == .room
-                        ? volume.withRoom(for: Int64(status.st_size), attempt) : attempt()
+                        ? OldContents(of: volume).movingAside(for: Int64(status.st_size), attempt)
+                        : attempt(present)
                     if let patience, patience <= present { throw Errno.io }
                 }
                 try check(cl_truncate_fd(file.raw, size))

@@ -153,7 +153,7 @@ final class Opening: @unchecked Sendable {
     }
 
     func proceed(_ patience: Patience) throws(Errno) -> Step {
-        guard patience == .room else {
+        guard patience >= .room else {
             do throws(Errno) { return try attempt(patience) } catch {
                 guard error == .noSpace else { throw error }
                 return .needs(.room)
@@ -161,8 +161,9 @@ final class Opening: @unchecked Sendable {
         }
         let size = Int64(try file.status().st_size)
         let bytes = truncates ? size : min(size, driver.volume.settings.copiedSizeMax)
-        return try driver.volume.withRoom(for: bytes) { () throws(Errno) in
-            let step = try attempt(.room)
+        let old = OldContents(of: driver.volume)
+        return try old.movingAside(for: bytes) { (patience) throws(Errno) in
+            let step = try attempt(patience)
             if case .needs(.room) = step { throw .noSpace }
             return step
         }

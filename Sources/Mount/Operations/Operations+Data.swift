@@ -77,8 +77,10 @@ extension Driver {
             { () throws(Errno) -> Int64 in
                 let result = bytes.withUnsafeBytes { bytes in
                     Result { () throws(Errno) in
-                        try self.volume.withRoom(for: Int64(bytes.count)) {
-                            () throws(Errno) in
+                        try OldContents(of: self.volume).overwriting(
+                            handle.preImages, offset: self.offset(of: position, handle),
+                            length: Int64(bytes.count)
+                        ) { () throws(Errno) in
                             try self.writeNow(handle, bytes, at: position, for: caller)
                         }
                     }
@@ -143,7 +145,10 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
-                    try self.volume.withRoom(for: length) { () throws(Errno) in
+                    try OldContents(of: self.volume).overwriting(
+                        mode & ~Flag.keepSize == 0 ? nil : handle.preImages,
+                        offset: offset, length: length
+                    ) { () throws(Errno) in
                         try self.willWrite(handle, offset: offset, length: Int(length))
                         _ = try self.change(for: caller) {
                             Int64(cl_fallocate(descriptor, mode, offset, length))
@@ -204,8 +209,9 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let (input, descriptor) = (try source.descriptor(), try target.descriptor())
-                    return try self.volume.withRoom(for: Int64(length)) {
-                        () throws(Errno) in
+                    return try OldContents(of: self.volume).overwriting(
+                        target.preImages, offset: to.offset, length: Int64(length)
+                    ) { () throws(Errno) in
                         try self.willWrite(target, offset: to.offset, length: length)
                         return try self.change(for: caller) {
                             cl_copy_file_range(

@@ -45,15 +45,16 @@ struct Truncation: Sendable {
 
     /// Returns the patience that it needs if it must be called again with that.
     private func truncate(_ state: OpenState, _ patience: Patience) throws(Errno) -> Patience? {
-        guard patience == .room else {
+        guard patience >= .room else {
             do throws(Errno) { return try attempt(state, patience) } catch {
                 guard error == .noSpace else { throw error }
                 return .room
             }
         }
         let bytes = Int64(try file.status().st_size)
-        return try driver.volume.withRoom(for: bytes) { () throws(Errno) in
-            let needed = try attempt(state, .room)
+        let old = OldContents(of: driver.volume)
+        return try old.movingAside(for: bytes) { (patience) throws(Errno) in
+            let needed = try attempt(state, patience)
             if needed == .room { throw .noSpace }
             return needed
         }

@@ -12,6 +12,7 @@ enum Flag {
     static let renameNoReplace: UInt32 = 1
     static let immutable: UInt64 = 0x10  // STATX_ATTR_IMMUTABLE
     static let appendOnly: UInt64 = 0x20  // STATX_ATTR_APPEND
+    static let keepSize: Int32 = 1  // FALLOC_FL_KEEP_SIZE
     static let punchHole: Int32 = 2  // FALLOC_FL_PUNCH_HOLE
 
     /// Flags of a program's open that our own descriptor must not have. O_DIRECT: our buffers are

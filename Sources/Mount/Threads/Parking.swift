@@ -28,7 +28,7 @@ final class Parking: Sendable {
                 switch patience {
                 case .none, .brief: .opens
                 case .copy: .disk
-                case .room: .room
+                case .room, .loss: .room
                 }
         }
 

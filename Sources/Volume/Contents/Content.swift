@@ -22,6 +22,14 @@ struct OverlayContent: ContentSource {
     let preImages: Int32
     /// The contents that the file held next.
     let base: AnySource
+    private let zeros: ZeroBlockMark
+
+    /// - Parameter name: The stash file's name.
+    init(preImages: Int32, name: String, base: AnySource) {
+        self.preImages = preImages
+        self.base = base
+        zeros = ZeroBlockMark(log: name)
+    }
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError)
         -> Int
@@ -37,28 +45,50 @@ struct OverlayContent: ContentSource {
         return done
     }
 
-    /// Reads up to the next boundary between saved and unsaved blocks.
+    /// Reads up to the next boundary between saved and unsaved blocks, or within a block.
     private func readRun(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
         throws(VolumeError) -> Int
     {
-        let data = cl_lseek(preImages, offset, SEEK_DATA)
-        guard data == offset else {
-            // A hole in the pre-image log: these bytes were not overwritten before the next saved
-            // block.
-            let end = data < 0 ? Int64.max : data
-            let count = Int(min(Int64(buffer.count), end - offset))
-            return try base.read(
-                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
-        }
+        let block = OverlayContent.block(at: offset)
+        var data = cl_lseek(preImages, block, SEEK_DATA)
         do throws(Errno) {
-            let hole = try check(cl_lseek(preImages, offset, SEEK_HOLE))
-            let count = min(buffer.count, Int(hole - offset))
-            return try readFully(
-                preImages, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]),
-                at: offset)
+            if data == block, try zeros.isPut(in: preImages, at: block) {
+                return try readZeros(into: buffer, at: offset, of: block)
+            }
+            if data >= 0, data < offset { data = cl_lseek(preImages, offset, SEEK_DATA) }
+            if data == offset {
+                // The next block may begin with a mark.
+                let hole = try check(cl_lseek(preImages, offset, SEEK_HOLE))
+                let end = min(hole, block + PreImageLog.blockSize)
+                let count = min(buffer.count, Int(end - offset))
+                return try readFully(
+                    preImages, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]),
+                    at: offset)
+            }
         } catch {
             throw VolumeError(.system, "Old contents cannot be read from the stash: \(error).")
         }
+        // A hole in the pre-image log: these bytes were not overwritten before the next saved
+        // block.
+        let end = data < 0 ? Int64.max : data
+        let count = Int(min(Int64(buffer.count), end - offset))
+        return try base.read(
+            into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+    }
+
+    /// Reads from a block that was all zeros.
+    private func readZeros(
+        into buffer: UnsafeMutableRawBufferPointer, at offset: Int64, of block: Int64
+    ) throws(Errno) -> Int {
+        let size = try check(cl_lseek(preImages, 0, SEEK_END))
+        let end = min(size, block + PreImageLog.blockSize)
+        let count = min(buffer.count, Int(max(0, end - offset)))
+        _ = buffer[..<count].initializeMemory(as: UInt8.self, repeating: 0)
+        return count
+    }
+
+    private static func block(at offset: Int64) -> Int64 {
+        offset / PreImageLog.blockSize * PreImageLog.blockSize
     }
 }
 
@@ -66,7 +96,9 @@ extension OverlayContent {
     /// Says where these contents equal the later ones: wherever no block was saved.
     func like(_ later: [ChunkReference]) -> SimilarContent {
         SimilarContent(later) { [preImages] range in
-            let data = cl_lseek(preImages, range.lowerBound, SEEK_DATA)
+            // Of a block of zeros, only the beginning is data.
+            let block = OverlayContent.block(at: range.lowerBound)
+            let data = cl_lseek(preImages, block, SEEK_DATA)
             return data == -Int64(ENXIO) ? false : data < range.upperBound
         }
     }

@@ -169,7 +169,8 @@ extension Volume {
                 let bytes = verified(
                     chunk,
                     OverlayContent(
-                        preImages: file.raw, base: .file(FileContent(descriptor: live.raw))),
+                        preImages: file.raw, name: entry.file,
+                        base: .file(FileContent(descriptor: live.raw))),
                     at: offset)
             {
                 return bytes

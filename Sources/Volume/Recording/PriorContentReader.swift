@@ -147,7 +147,8 @@ extension ContentReader {
                 isGuess = true
             }
         }
-        let overlay = OverlayContent(preImages: descriptor.raw, base: base?.source ?? .nothing)
+        let overlay = OverlayContent(
+            preImages: descriptor.raw, name: entry.file, base: base?.source ?? .nothing)
         // Without saved blocks the file has only grown. Many such contents are read directly from
         // one file, instead of each through the next.
         let source =

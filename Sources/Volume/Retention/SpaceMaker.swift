@@ -26,7 +26,8 @@ struct RemovedForSpace: Equatable {
 }
 
 /// Makes room: when the disk is short of space, history is removed, oldest first, before a program
-/// is refused space. Versions that are current, in conflict, labelled or not yet at the hub stay.
+/// is refused space. Versions that are current, in conflict, labelled or not yet at the hub stay;
+/// a current one gives way only to the program that overwrites it (`giveUp`).
 /// Only the recorder's thread uses it.
 final class SpaceMaker {
     private let writer: JournalWriter
@@ -187,6 +188,20 @@ final class SpaceMaker {
             letGo += gone
             letGo += try contents.remove(bytes - gone.bytes).gone
         }
+    }
+
+    /// Removes old contents that a program overwrites, because there is no room for them and they
+    /// would give way to any other program. Returns false if they must stay.
+    func giveUp(contentsOf inode: UInt64, _ log: Stash.Entry?, bytes: Int64) throws(VolumeError)
+        -> Bool
+    {
+        startLogAnew()
+        guard let gone = try contents.giveUp(contentsOf: inode, log, bytes: bytes) else {
+            return false
+        }
+        letGo += gone
+        report(letGo)
+        return true
     }
 
     /// Whether a document's contents in the stash can be copied to the packs. If not, it waits for

@@ -69,7 +69,7 @@ final class StashRemoval {
                 }
                 gone += RemovedForSpace(contents: 1, bytes: size)
                 guard !wish.isRehearsal else { continue }
-                for key in keys { gone.versions += try drop(entry, from: key, t) }
+                for key in keys { gone.versions += try drop([entry], from: key, t) }
             }
         }
         writer.removeUnneededStashFiles()
@@ -108,9 +108,6 @@ final class StashRemoval {
 
     private func mayRemove(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
         guard let work = writer.state.pending[key] else { return true }
-        guard let item = try t.item(key), item.kind == .file || item.kind == .package else {
-            return false
-        }
         // While a program writes the document's file, its last save exists only here. A file that
         // was removed or replaced is not the one that is written: it gives way also to the program
         // that writes the next one under its name.
@@ -122,11 +119,26 @@ final class StashRemoval {
             if let size = bytesFreed(by: entry), size > 0 { isHeldBack = true }
             return false
         }
+        return try mayRemoveContents(of: key, t)
+    }
+
+    /// Whether a document's contents that are not recorded may be removed, with the versions that
+    /// need their bytes.
+    ///
+    /// - Parameter isOverwritten: A program is about to overwrite the present contents.
+    private func mayRemoveContents(of key: Int64, isOverwritten: Bool = false, _ t: Reader) throws
+        -> Bool
+    {
+        guard let item = try t.item(key), item.kind == .file || item.kind == .package else {
+            return false
+        }
+        let work = writer.state.pending[key]
         // Contents that become conflict versions stay. A document's prior contents may be removed
         // only while its present contents wait to be recorded; a package's, as long as it has any.
-        guard item.deleted != nil || item.changed == 0 || item.kind == .package,
+        guard
+            item.deleted != nil || item.changed == 0 || item.kind == .package || isOverwritten,
             item.deleted != nil
-                || !work.priorContents.contains(where: \.becomesConflict)
+                || work?.priorContents.contains(where: \.becomesConflict) != true
         else { return false }
         let versions = try t.versions(of: key)
         let check = try RemovalCheck(item, versions, t)
@@ -142,6 +154,42 @@ final class StashRemoval {
         }
     }
 
+    /// Removes what a file holds that a program is about to overwrite without saving it: the
+    /// versions that need its bytes, and the pre-image logs that are read through it. Returns nil
+    /// if they must stay.
+    ///
+    /// - Parameters:
+    ///   - log: The log in which the program has saved old blocks until now.
+    ///   - bytes: The size of the old contents.
+    func giveUp(contentsOf inode: UInt64, _ log: Stash.Entry?, bytes: Int64) throws(VolumeError)
+        -> RemovedForSpace?
+    {
+        let state = writer.state
+        // Contents of other documents are read from this file, or it is in the stash itself. A
+        // package could be recorded while no program has the file open yet.
+        guard state.scan == nil, state.unresolved.isEmpty, state.packaged[inode] == nil,
+            state.pending.dependents[inode] == nil, state.pending.displaced[inode] == nil
+        else { return nil }
+        var gone: RemovedForSpace?
+        try writer.transact { t in
+            var keys = Set(try t.items(inode: inode).map(\.key))
+            for (key, work) in state.pending.all
+            where work.priorContents.contains(where: { $0.inode == inode }) { keys.insert(key) }
+            guard try keys.allSatisfy({ try mayRemoveContents(of: $0, isOverwritten: true, t) })
+            else { return }
+            var sum = RemovedForSpace(contents: 1, bytes: bytes)
+            for key in keys {
+                let logs = state.pending[key]?.logs(of: inode, readThrough: log) ?? []
+                sum.versions += try drop(logs, from: key, t)
+                // What the file holds until the program closes it is nobody's save.
+                writer.touch(key) { $0.isWriting = true }
+            }
+            gone = sum
+        }
+        writer.removeUnneededStashFiles()
+        return gone
+    }
+
     /// The versions with bytes that are neither in the packs nor at the present hub.
     private func endangered(_ versions: [Version], _ t: Reader) throws -> [Version] {
         try versions.filter { version in
@@ -152,12 +200,14 @@ final class StashRemoval {
         }
     }
 
-    /// Removes a content of a document, and returns the number of versions that are removed with
-    /// it.
-    private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws -> Int {
+    /// Removes contents of a document, and returns the number of versions that are removed with
+    /// them.
+    private func drop(_ entries: [Stash.Entry], from key: Int64, _ t: Transaction) throws -> Int {
         guard let item = try t.item(key) else { return 0 }
         let due = writer.state.pending[key]?.due
-        writer.touch(key) { work in work.priorContents.removeAll { $0.entry == entry } }
+        writer.touch(key) { work in
+            work.priorContents.removeAll { $0.entry.map(entries.contains) ?? false }
+        }
         // A package still waits until nothing changes it.
         if item.kind == .package, let due { writer.state.pending[key]?.due = due }
         // Versions that another hub had stay in the list: they may come back with that hub.

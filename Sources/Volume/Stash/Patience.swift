@@ -9,6 +9,9 @@ package enum Patience: Int, Comparable, Sendable {
     case copy
     /// Until space was freed on a full disk, which the caller does (`Volume.withRoom`).
     case room
+    /// No space can be freed: contents that would give way to another program give way to the one
+    /// that overwrites them (`OldContents`).
+    case loss
 
     package static func < (one: Patience, other: Patience) -> Bool {
         one.rawValue < other.rawValue

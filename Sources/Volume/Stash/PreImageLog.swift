@@ -1,11 +1,12 @@
 import CLinux
+import Glibc
 import Model
 import Synchronization
 import SystemCalls
 
 /// The pre-image log of a large file that is written in place: its old blocks, saved just before
 /// they are overwritten, in a sparse file of the old size. A hole means that the file itself still
-/// has the block.
+/// has the block, unless the block begins with a `ZeroBlockMark`.
 package final class PreImageLog: Sendable {
     /// In bytes: the part of the file that a saved block covers.
     static let blockSize: Int64 = 1 << 16
@@ -19,6 +20,7 @@ package final class PreImageLog: Sendable {
     let name: String
     private let stash: Stash
     private let copy: Int32
+    private let zeros: ZeroBlockMark
     /// The size of the old contents, in bytes.
     let size: Int64
     private let state: Mutex<State>
@@ -42,6 +44,7 @@ package final class PreImageLog: Sendable {
         self.name = name
         self.stash = stash
         self.size = size
+        zeros = ZeroBlockMark(log: name)
         self.copy = copy.release()
         let count = Int((size + PreImageLog.blockSize - 1) / PreImageLog.blockSize)
         state = Mutex(State(saved: [Bool](repeating: false, count: count)))
@@ -49,6 +52,16 @@ package final class PreImageLog: Sendable {
     }
 
     deinit { _ = cl_close(copy) }
+
+    /// - Parameter file: The file, opened with O_PATH.
+    static func make(of file: Int32, _ snapshot: FileSnapshot, named name: String, in stash: Stash)
+        throws(Errno) -> PreImageLog
+    {
+        let copy = try Descriptor(
+            opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+        Protection(of: file).apply(to: copy.raw)
+        return try PreImageLog(name: name, in: stash, copy: copy, size: snapshot.size)
+    }
 
     /// Makes each block durable before it may be overwritten, from now on, because the old contents
     /// were promised to be on the disk.
@@ -61,6 +74,22 @@ package final class PreImageLog: Sendable {
         }
         return state.withLock { state in
             state.saved[blocks].contains(false) || state.syncedPieces < state.pieces
+        }
+    }
+
+    /// Whether a write would have to save blocks first.
+    func mustSave(offset: Int64, length: Int64) -> Bool {
+        guard let blocks = blocks(offset, length) else { return false }
+        return state.withLock { $0.saved[blocks].contains(false) }
+    }
+
+    /// From now on nothing is saved. The log must have been removed from the journal before.
+    func giveUp() {
+        state.withLock { state in
+            for index in state.saved.indices { state.saved[index] = true }
+            state.syncedPieces = state.pieces
+            // Handles keep the file open, and its space is needed.
+            _ = cl_ftruncate(copy, 0)
         }
     }
 
@@ -84,13 +113,19 @@ package final class PreImageLog: Sendable {
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         guard let blocks = blocks(offset, length) else { return }
         let syncs = syncsEach.load(ordering: .acquiring)
-        let end = state.withLock { state in
+        var end = state.withLock { state in
             syncs ? PreImageLog.end(ahead: blocks, &state) : blocks.upperBound
         }
         var next = blocks.lowerBound
         while next < end {
-            next = try state.withLock { (state) throws(Errno) in
-                try savePiece(descriptor, next..<end, &state)
+            do throws(Errno) {
+                next = try state.withLock { (state) throws(Errno) in
+                    try savePiece(descriptor, next..<end, &state)
+                }
+            } catch {
+                // There is no room for what would be saved ahead, which is not needed yet.
+                guard error == .noSpace, end > blocks.upperBound else { throw error }
+                end = blocks.upperBound
             }
         }
         if syncs { try sync() }
@@ -134,7 +169,26 @@ package final class PreImageLog: Sendable {
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: wanted, alignment: 4096)
         defer { piece.deallocate() }
         let count = try readFully(descriptor, into: piece, at: start)
-        try writeFully(copy, UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+        try save(UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+    }
+
+    /// Saves bytes that begin at a block's beginning: a mark for each block of zeros, and what is
+    /// between them in one piece.
+    private func save(_ bytes: UnsafeRawBufferPointer, at start: Int64) throws(Errno) {
+        var saved = 0
+        var next = 0
+        while next < bytes.count {
+            let end = min(next + Int(PreImageLog.blockSize), bytes.count)
+            if ZeroBlockMark.mayReplace(UnsafeRawBufferPointer(rebasing: bytes[next..<end])) {
+                let data = UnsafeRawBufferPointer(rebasing: bytes[saved..<next])
+                try writeFully(copy, data, at: start + Int64(saved))
+                try zeros.put(into: copy, at: start + Int64(next))
+                saved = end
+            }
+            next = end
+        }
+        let data = UnsafeRawBufferPointer(rebasing: bytes[saved...])
+        try writeFully(copy, data, at: start + Int64(saved))
     }
 
     /// Makes the saved blocks durable. Must happen before the file's new blocks are made durable.

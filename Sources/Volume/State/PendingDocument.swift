@@ -86,6 +86,17 @@ extension PendingDocument {
         }
     }
 
+    /// A pre-image log and the older ones that are read through it; without a log, those that are
+    /// read through the present contents of the inode.
+    func logs(of inode: UInt64, readThrough log: Stash.Entry?) -> [Stash.Entry] {
+        let index = priorContents.lastIndex { $0.entry != nil && $0.entry == log }
+        let earlier = priorContents[..<(index ?? priorContents.endIndex)]
+            .filter { $0.inode == inode }.compactMap(\.entry)
+        let whole = earlier.lastIndex { $0.kind != .preImages }
+        let last = index.flatMap { priorContents[$0].entry }
+        return earlier[(whole.map { $0 + 1 } ?? 0)...] + (last.map { [$0] } ?? [])
+    }
+
     /// A program that had opened the file for writing has closed it without a change, so the copy
     /// that was made at open equals the present contents.
     mutating func takeBackCopy(of inode: UInt64) {

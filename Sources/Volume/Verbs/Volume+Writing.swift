@@ -42,7 +42,8 @@ extension Volume {
             }
             switch try noteBoundary(
                 &writing, file: file, snapshot: snapshot, traits: traits, earlier: writing.writers,
-                unique: unique, isWhole: truncates, patience: patience, isLastTry: isLastTry)
+                unique: unique, isWhole: truncates, isUnseen: seen != nil, patience: patience,
+                isLastTry: isLastTry)
             {
             case .noted: break
             case .slow(let needed): return .slow(needed)
@@ -50,7 +51,8 @@ extension Volume {
             }
             if truncates { settleAll(&writing, inode: snapshot.inode) }
             if truncates || maps, let preImages = writing.preImages,
-                let needed = try saveAll(of: file, in: preImages, from: 0)
+                let needed = try saveAll(
+                    of: file, in: preImages, from: 0, isUnseen: seen != nil, patience)
             {
                 return .slow(needed)
             }
@@ -165,12 +167,14 @@ extension Volume {
             if others > 0 {
                 let boundary = try noteBoundary(
                     &writing, file: file, snapshot: snapshot, traits: traits, earlier: others,
-                    unique: unique, isWhole: size == 0, patience: patience, isLastTry: true)
+                    unique: unique, isWhole: size == 0, isUnseen: seen != nil,
+                    patience: patience, isLastTry: true)
                 if case .slow(let needed) = boundary { return needed }
                 if size == 0 { settleAll(&writing, inode: snapshot.inode) }
             }
             if let preImages = writing.preImages,
-                let needed = try saveAll(of: file, in: preImages, from: size)
+                let needed = try saveAll(
+                    of: file, in: preImages, from: size, isUnseen: seen != nil, patience)
             {
                 return needed
             }
@@ -179,8 +183,9 @@ extension Volume {
         }
         writing.era = unrecorded.era
         // Growing a file overwrites nothing, but the previous version must not grow with it.
+        let destroys = patience < .loss || size < snapshot.size
         let needed = try secure(
-            &writing, file: file, snapshot: snapshot, whole: true, traits: traits,
+            &writing, file: file, snapshot: snapshot, whole: destroys, traits: traits,
             isUnseen: seen != nil, patience: patience, by: actor)
         if let needed { return needed }
         writing.preImages = nil
@@ -226,6 +231,11 @@ extension Volume {
         guard snapshot.size <= PackStore.Limits.contentBytes else { return nil }
         // A placeholder's version is at the hub, so it can be emptied.
         if PlaceholderMark(of: file) != nil { return nil }
+        if patience == .loss {
+            try OldContents(of: self).secure(
+                &writing, file: file, snapshot, whole: whole, isUnseen: isUnseen, by: actor)
+            return nil
+        }
         let isSmall = snapshot.size <= (appends ? PreImageLog.blockSize : settings.copiedSizeMax)
         // A clone costs little, but first all that was written to the file goes to the disk.
         if !isSmall, whole || stash.mayClone, patience < .copy { return .copy }
@@ -242,11 +252,7 @@ extension Volume {
         } else if stash.cloneIfPossible(file, snapshot, into: name) {
             // A clone is as good as a copy.
         } else {
-            let copy = try Descriptor(
-                opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-            Protection(of: file).apply(to: copy.raw)
-            writing.preImages = try PreImageLog(
-                name: name, in: stash, copy: copy, size: snapshot.size)
+            writing.preImages = try PreImageLog.make(of: file, snapshot, named: name, in: stash)
         }
         writing.isSecured = true
         events.append(.secured(inode: snapshot.inode, stash: name, by: actor))
@@ -283,9 +289,14 @@ extension Volume {
         }
     }
 
-    private func saveAll(of file: Int32, in preImages: PreImageLog, from offset: Int64)
-        throws(Errno) -> Patience?
-    {
+    private func saveAll(
+        of file: Int32, in preImages: PreImageLog, from offset: Int64, isUnseen: Bool,
+        _ patience: Patience
+    ) throws(Errno) -> Patience? {
+        if patience == .loss, preImages.patienceToSave(from: offset) != nil {
+            guard !isUnseen, OldContents(of: self).giveUp(preImages) else { throw .noSpace }
+            return nil
+        }
         let descriptor = Descriptor(
             owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
         return try putAside { () throws(Errno) in
@@ -299,7 +310,7 @@ extension Volume {
     /// contents are copied only for a writer that destroys the whole (`isWhole`).
     private func noteBoundary(
         _ writing: inout Writing, file: Int32, snapshot: FileSnapshot, traits: Traits, earlier: Int,
-        unique: UInt64, isWhole: Bool, patience: Patience, isLastTry: Bool
+        unique: UInt64, isWhole: Bool, isUnseen: Bool, patience: Patience, isLastTry: Bool
     ) throws(Errno) -> BoundaryResult {
         guard snapshot.size > 0, snapshot.size <= PackStore.Limits.contentBytes,
             !traits.contains(.local), writing.baseline.map({ snapshot.differs(from: $0) }) ?? true
@@ -311,6 +322,8 @@ extension Volume {
             guard patience >= .copy else { return .slow(.copy) }
         }
         if patience < .brief, writing.isSynced(snapshot) { return .slow(.brief) }
+        // There is no room for what may have been a save.
+        if patience == .loss, !isUnseen { return .noted }
         let name = stash.newName(.copied, snapshot, spot: nil, actor: writing.actor)
         if let needed = try copy(file, snapshot, into: name) {
             return .slow(needed)

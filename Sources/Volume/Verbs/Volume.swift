@@ -199,9 +199,10 @@ package final class Volume: Sendable {
     /// From now on no caller waits for the recorder, and long work ends. Call `stop` when the
     /// threads that serve programs have ended.
     package func prepareToStop() {
+        // First, because old contents must not be given up for want of a search.
+        recorder.prepareToStop()
         room.endWaiting()
         stash.endCopying()
-        recorder.prepareToStop()
     }
 
     /// Records what can be recorded quickly and closes the journal.
