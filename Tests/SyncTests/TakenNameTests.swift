@@ -103,7 +103,7 @@ import Testing
                 try device.kill9()
                 try device.mount()
             }
-            try fleet.shell(2, "mkdir x y many; for i in {1..300}; do echo > many/$i; done")
+            try fleet.shell(2, "mkdir x y many; for i in {1..100}; do echo > many/$i; done")
             try fleet.shell(2, "echo x > x/a; echo x > x/c; echo y > y/a; echo y > y/b")
             try fleet.expectEqual()
             switch interruption {

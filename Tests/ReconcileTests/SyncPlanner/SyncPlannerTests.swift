@@ -151,8 +151,8 @@ import Testing
         find("\(bug)", bugs: [bug], mistakes: [])
     }
 
-    /// `leavesTrashOut` is found by `SoleWriterTests`: where several devices work, an item that comes
-    /// back is nothing unusual.
+    /// `leavesTrashOut` is found by `SoleWriterTests`: where several devices work, an item that
+    /// comes back is nothing unusual.
     @Test(arguments: Mistake.allCases.filter { $0 != .leavesTrashOut })
     func aMistakeAroundItIsFound(_ mistake: Mistake) {
         find("\(mistake)", bugs: [], mistakes: [mistake])
