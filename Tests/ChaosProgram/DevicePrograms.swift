@@ -27,9 +27,11 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
-            // A user's program leaves its draft when the disk is full or its device was killed.
+            // A user's program leaves its draft when the disk is full or its device was killed. Its
+            // later steps find nothing while the mount point is empty.
             let isExcused = faults != site.faultCount || isFull || site.isFull
-            if ["refused", "ENOSPC"].contains(event.outcome) && isExcused {
+            let isInterrupted = event.outcome == "ENOENT" && faults != site.faultCount
+            if isInterrupted || ["refused", "ENOSPC"].contains(event.outcome) && isExcused {
                 event.detail = "excused"
             }
         } catch {

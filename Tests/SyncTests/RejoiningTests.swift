@@ -72,17 +72,56 @@ import Testing
         }
     }
 
-    @Test("what was deleted on either side in the meantime comes back") func deleted() throws {
+    /// Whether the device has sent something before decides how it joins again: the hub knows more
+    /// of its operations than a device that begins from scratch does.
+    @Test(
+        "what another device deleted in the meantime stays deleted, what was deleted here does not",
+        arguments: [false, true])
+    func deleted(hasSent: Bool) throws {
         try Fleet.with(2) { fleet in
-            try fleet.shell(0, "echo 1 > a; echo 1 > b; echo 1 > c")
+            try fleet.shell(0, "mkdir d; echo 1 > a; echo 1 > b; echo 1 > c; echo 1 > d/x")
+            try fleet.expectEqual()
+            if hasSent { try fleet.shell(1, "echo 1 > sent") }
             try fleet.expectEqual()
             try signOut(fleet, 1)
-            try fleet.shell(0, "rm a")
-            try fleet.shell(1, "rm b")
+            try fleet.shell(0, "rm a c; rm -r d")
+            try fleet.shell(1, "rm b; echo 2 > c")
             try fleet.settle([0])
             try fleet.signIn(fleet.devices[1])
             try fleet.expectEqual()
-            #expect(try fleet.names(0) == ["a", "b", "c"])
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["b", "c"] + (hasSent ? ["sent"] : []))
+                #expect(fleet.text(index, "b") == "1\n" && fleet.text(index, "c") == "2\n")
+            }
+            try Programs.fsctl("undelete", "\(fleet.devices[1].path)/a").succeed()
+            try fleet.expectEqual()
+            #expect(fleet.text(0, "a") == "1\n")
+        }
+    }
+
+    /// Two devices that were there before have the directory that was replaced; one of them has
+    /// never sent anything.
+    @Test("a directory that took another one's name in the meantime keeps it")
+    func takenName() throws {
+        try Fleet.with(3) { fleet in
+            try fleet.shell(0, "mkdir x y; echo x > x/a; echo y > y/a; echo y > y/b")
+            try fleet.shell(2, "echo 1 > sent")
+            try fleet.expectEqual()
+            for index in 1...2 { try signOut(fleet, index) }
+            try fleet.shell(0, "rm y/*; mv -T x y; mkdir x; echo new > x/a")
+            try fleet.settle([0])
+            for index in 1...2 { try fleet.signIn(fleet.devices[index]) }
+            try fleet.expectEqual()
+            for index in 0..<3 {
+                #expect(try fleet.names(index) == ["sent", "x", "y"])
+                #expect(fleet.text(index, "y/a") == "x\n" && fleet.text(index, "x/a") == "new\n")
+                #expect(fleet.text(index, "y/b") == nil)
+                for name in ["x/a", "y/a"] { #expect(try fleet.conflicts(index, name) == []) }
+            }
+            for index in 0..<3 {
+                #expect(
+                    try History.texts(of: "\(fleet.devices[index].path)/y/a").last == "x\n")
+            }
         }
     }
 

@@ -89,6 +89,56 @@ import Testing
         }
     }
 
+    /// What happens between the removal of a directory's contents and the rename over it.
+    enum Interruption: CaseIterable {
+        case none, kill, killBeforeAndAfter, unmounted, offline, clockSetBack
+    }
+
+    @Test("by a directory that is renamed over an empty one", arguments: Interruption.allCases)
+    func replacedDirectory(_ interruption: Interruption) throws {
+        let clock = try ShiftedClock()
+        try Fleet.with(2) { fleet in
+            let device = try fleet.join(environment: clock.environment)
+            func killed() throws {
+                try device.kill9()
+                try device.mount()
+            }
+            try fleet.shell(2, "mkdir x y many; for i in {1..100}; do echo > many/$i; done")
+            try fleet.shell(2, "echo x > x/a; echo x > x/c; echo y > y/a; echo y > y/b")
+            try fleet.expectEqual()
+            switch interruption {
+            case .offline: try fleet.offline(2)
+            case .clockSetBack: clock.ahead = -180
+            case .none, .kill, .killBeforeAndAfter, .unmounted: break
+            }
+            if interruption == .unmounted {
+                try device.unmount()
+                try Command("sh", "-c", "rm \(device.store)/tree/y/*").succeed()
+                try device.mount()
+            } else {
+                try fleet.shell(2, "rm y/*")
+            }
+            switch interruption {
+            case .kill, .killBeforeAndAfter, .clockSetBack: try killed()
+            case .none, .offline, .unmounted: break
+            }
+            try fleet.shell(2, "mv -T x y")
+            if interruption == .killBeforeAndAfter { try killed() }
+            if interruption == .offline { try fleet.online(2) }
+            try fleet.expectEqual()
+            for index in 0...2 {
+                #expect(try fleet.names(index) == ["many", "y"])
+                #expect(try fleet.names(index, "y") == ["a", "c"])
+                #expect(fleet.text(index, "y/a") == "x\n" && fleet.text(index, "y/c") == "x\n")
+                #expect(try fleet.conflicts(index, "y/a") == [])
+                for name in ["a", "c"] {
+                    let path = "\(fleet.devices[index].path)/y/\(name)"
+                    #expect(try History.texts(of: path) == ["x\n"])
+                }
+            }
+        }
+    }
+
     @Test("by new items, while the deletion of the old ones is held back") func braked() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir many; for i in {1..300}; do echo > many/$i; done")

@@ -163,7 +163,8 @@ package struct Session: Hashable, Sendable {
     package var epoch: UInt32
     /// The hub's epoch. It changes when the hub is restored from a backup.
     package var volumeEpoch: Identifier
-    /// Increases with each restart. Agreements of an earlier generation are stale.
+    /// Increases with each restart. Agreements of an earlier generation are stale. The first
+    /// session with a hub has generation 1, and there are no earlier agreements.
     package var generation: UInt64
     /// The position in the hub's journal up to which the device has received it.
     package var cursor: UInt64
@@ -195,4 +196,16 @@ package struct Session: Hashable, Sendable {
         self.isFresh = isFresh
         self.isBehind = isBehind
     }
+
+    /// Whether the device may have agreements with the hub from before this session.
+    package var hasEarlierAgreements: Bool { generation > 1 }
+
+    /// Whether the hub must also send the items in its trash. A device that begins from scratch
+    /// does not need them. One with agreements must learn what was deleted since then: an item
+    /// about which the hub says nothing was lost there, and is created again.
+    package var needsTrash: Bool { hasEarlierAgreements || !isFresh }
+
+    /// Makes this the session of a device that was signed out of the hub and has kept what was
+    /// agreed on with it. The agreements must count as those of generation 0.
+    package mutating func continueEarlierOne() { generation += 1 }
 }

@@ -107,7 +107,7 @@ extension SyncPlanner {
     private func ancestors<T: DeviceTable>(
         of revision: Revision, after known: Identifier?, _ table: inout T
     ) throws(T.Failure) -> [Identifier] {
-        guard try table.session().generation > 1, !bugs.contains(.namesNoAncestors) else {
+        guard try table.session().hasEarlierAgreements, !bugs.contains(.namesNoAncestors) else {
             return []
         }
         var (open, found) = (revision.parents[...], [Identifier]())

@@ -30,7 +30,7 @@ extension SyncEngine {
             let (answer, standing) = try client.changes(
                 account.volume, after: session.cursor, run: session.run,
                 limit: HubLimits.changes, epoch: session.volumeEpoch,
-                withTrash: session.generation > 1 || !session.isFresh)
+                withTrash: session.needsTrash)
             clock.learn(
                 sent: sent, received: answer.time, answered: answer.time,
                 came: cl_clock_realtime_ns())
@@ -107,7 +107,7 @@ extension SyncEngine {
             session.isFresh = false
             table.set(session)
             // All local items are compared again with what is known of the hub.
-            if session.generation > 1 { try table.journal.markAllUnsent() }
+            if session.hasEarlierAgreements { try table.journal.markAllUnsent() }
         }
         log.info("joined \(account.volumeName) at \(account.address)")
     }

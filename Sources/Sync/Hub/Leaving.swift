@@ -16,11 +16,15 @@ extension Transaction {
 
     /// Prepares the first exchange with a volume at a hub. If this is the volume that was left, the
     /// agreements count as from before a restart (`SyncPlanner.restart`), and otherwise they are
-    /// forgotten. What was deleted here in the meantime comes back.
-    func rejoin(_ volume: Identifier) throws(VolumeError) {
+    /// forgotten. What was deleted here in the meantime comes back; what was deleted elsewhere is
+    /// deleted here, too, unless it was changed here.
+    ///
+    /// - Parameter session: The session that begins.
+    func rejoin(_ volume: Identifier, _ session: inout Session) throws(VolumeError) {
         let left = try value(Transaction.left)
         try set(Transaction.left, to: nil)
         guard left == volume.description else { return try forgetHub() }
+        session.continueEarlierOne()
         try forgetAgreementsOnMissingItems()
         var last = Identifier.root
         while true {
@@ -28,7 +32,6 @@ extension Transaction {
             for id in ids {
                 guard var row = try mirror(id) else { continue }
                 var agreement = row.base.flatMap { Agreement(encoded: $0) }
-                // Sessions count from 1.
                 agreement?.generation = 0
                 row.base = agreement?.encoded
                 try set(row)

@@ -168,8 +168,9 @@ package final class Membership: @unchecked Sendable {
     /// Joins the local volume with the hub's: equal names with equal contents become the same
     /// documents, other contents become versions, and nothing is deleted on either side. In the
     /// volume that this one was signed in to last, only what was changed here since then counts as
-    /// a change of this device. If the hub has signed the device out, a new code of the same person
-    /// signs it in again, and waiting changes are sent.
+    /// a change of this device, and what other devices have deleted since then is removed. If the
+    /// hub has signed the device out, a new code of the same person signs it in again, and waiting
+    /// changes are sent.
     ///
     /// - Parameters:
     /// - volumeName: The volume's name at the hub; nil for the local volume's name.
@@ -215,7 +216,8 @@ package final class Membership: @unchecked Sendable {
         recordEarlierChanges()
         try restart(account) { [secrets] t in
             try secrets.write([account.device: account.credentials])
-            try t.rejoin(account.volume)
+            var session = session
+            try t.rejoin(account.volume, &session)
             try account.store(t)
             try session.store(t)
             try standing.store(t)

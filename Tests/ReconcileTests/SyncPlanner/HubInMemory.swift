@@ -183,4 +183,5 @@ enum Mistake: String, CaseIterable, Sendable {
     case mixesContents
     case reusesTheEpoch
     case baseCountsWhatIsNotShown
+    case leavesTrashOut
 }

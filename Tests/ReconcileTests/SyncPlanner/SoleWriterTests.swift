@@ -8,9 +8,13 @@ import Testing
 /// for the first device: whatever that device does, and however late it is sent, everything is
 /// applied as it was sent, and nothing is applied to its tree.
 @Suite struct SoleWriterTests {
-    private static func schedule(_ bugs: Set<SyncPlanner.Bug> = []) -> SyncPlannerSchedule {
+    private static func schedule(
+        _ bugs: Set<SyncPlanner.Bug> = [], mistakes: Set<Mistake> = [],
+        hardships: Set<Hardship> = []
+    ) -> SyncPlannerSchedule {
         SyncPlannerSchedule(
-            devices: 2, takesTurns: false, bugs: bugs, mistakes: [], hasSoleWriter: true)
+            devices: 2, takesTurns: false, bugs: bugs, mistakes: mistakes, hardships: hardships,
+            hasSoleWriter: true)
     }
 
     private static func events(_ seed: UInt64) -> [Event<Turn>] {
@@ -26,6 +30,22 @@ import Testing
             var schedule = Self.schedule()
             if schedule.run(Self.events(seed)) != nil { return report(seed) }
         }
+    }
+
+    @Test(.timeLimit(.minutes(30))) func aDeviceThatSignsInAgainUndoesNothing() {
+        var random = SeededRandom(named: "SoleWriter signing out", usual: 2026)
+        var found: Int?
+        for count in 0..<(SyncPlannerTests.count + 3) / 4 {
+            let seed = random.next()
+            var schedule = Self.schedule(hardships: [.signsOut])
+            if schedule.run(Self.events(seed)) != nil {
+                return report(seed, hardships: [.signsOut])
+            }
+            if found != nil { continue }
+            var mistaken = Self.schedule(mistakes: [.leavesTrashOut], hardships: [.signsOut])
+            if mistaken.run(Self.events(seed)) != nil { found = count }
+        }
+        #expect(found != nil, "nobody notices that what was deleted meanwhile is not sent")
     }
 
     /// An item got a temporary name again and again: it waited for a name in a directory that had
@@ -48,12 +68,12 @@ import Testing
         #expect(planted.run(Self.events(seed)) != nil)
     }
 
-    private func report(_ seed: UInt64) {
+    private func report(_ seed: UInt64, hardships: Set<Hardship> = []) {
         let few = shrunk(Self.events(seed)) { events in
-            var schedule = Self.schedule()
+            var schedule = Self.schedule(hardships: hardships)
             return schedule.run(events) != nil
         }
-        var schedule = Self.schedule()
+        var schedule = Self.schedule(hardships: hardships)
         schedule.log = []
         let text = schedule.run(few) ?? "not the same twice"
         Issue.record(

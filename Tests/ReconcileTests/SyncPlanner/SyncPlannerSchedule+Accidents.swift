@@ -33,6 +33,40 @@ extension SyncPlannerSchedule {
         devices[who].late = []
     }
 
+    /// Nothing is exchanged until the device is signed in again. What was agreed on with the hub
+    /// stays in the journal.
+    mutating func signOut(_ who: Int) {
+        // The engine has one thread: what is in the tree by now is recorded first.
+        if devices[who].underway?.isApplied == true { finish(who) }
+        crash(who)
+        devices[who].late = []
+        devices[who].isSignedOut = true
+        devices[who].journal.outbox = []
+        devices[who].journal.unsent = []
+        devices[who].journal.times = [:]
+        devices[who].journal.mirrors = devices[who].journal.mirrors
+            .compactMapValues { mirror in mirror.base.map { Mirror(base: $0) } }
+        witness.count("signed out")
+    }
+
+    /// As `Transaction.rejoin` and `startChangeTracking` do it.
+    mutating func signIn(_ who: Int) {
+        devices[who].isSignedOut = false
+        var journal = devices[who].journal
+        var session = Session(
+            device: journal.state.device, epoch: hub.epoch(of: journal.state.device),
+            volumeEpoch: hub.volumeEpoch)
+        session.continueEarlierOne()
+        journal.state = session
+        for (id, mirror) in journal.mirrors {
+            var mirror = mirror
+            mirror.base?.generation = 0
+            journal.mirrors[id] = journal.images[id]?.isAlive == true ? mirror : nil
+        }
+        journal.unsent = Set(journal.alive)
+        devices[who].journal = journal
+    }
+
     mutating func restoreHub() {
         guard let backup = hubBackup else { return }
         let epoch = hub.volumeEpoch.low + 1

@@ -19,6 +19,7 @@ struct SyncPlannerSchedule {
         var hasAsked = false
         /// The last operation whose answer has arrived.
         var answered: UInt64 = 0
+        var isSignedOut = false
     }
 
     /// A copy of a journal, or of a whole running machine.
@@ -32,7 +33,7 @@ struct SyncPlannerSchedule {
     let planner: SyncPlanner
     let mistakes: Set<Mistake>
     private let takesTurns: Bool
-    private let hardships: Set<Hardship>
+    let hardships: Set<Hardship>
     /// Whether only the first device has a user, and the others only receive.
     private let hasSoleWriter: Bool
     private var isEnding = false
@@ -94,6 +95,7 @@ struct SyncPlannerSchedule {
         }
         log?.append("the end")
         isEnding = true
+        for who in devices.indices where devices[who].isSignedOut { signIn(who) }
         hub.isFull = false
         hubBackup?.isFull = false
         for who in devices.indices { devices[who].journal.holdsBack = false }
@@ -123,6 +125,10 @@ struct SyncPlannerSchedule {
         }
         guard !takesTurns else { return }
         log?.append("\(event)")
+        if hardships.contains(.signsOut), event.action == .crash, who > 0 || !hasSoleWriter {
+            return devices[who].isSignedOut ? signIn(who) : signOut(who)
+        }
+        guard !devices[who].isSignedOut || event.action.isOffline else { return }
         switch event.action {
         case .ask: ask(who)
         case .take: takePage(who)
@@ -157,7 +163,9 @@ struct SyncPlannerSchedule {
         guard session.volumeEpoch == hub.volumeEpoch else { return restart(who) }
         let epoch = hub.epoch(of: session.device)
         if session.isFresh, session.cursor == 0 { devices[who].journal.joinedAt = hub.head }
-        let gone = session.generation > 1 ? 0 : devices[who].journal.joinedAt
+        let gone =
+            session.hasEarlierAgreements && !mistakes.contains(.leavesTrashOut)
+            ? 0 : devices[who].journal.joinedAt
         let page = hub.page(for: session, limit: 2, withoutTrashUpTo: gone)
         if epoch != session.epoch { return restart(who) }
         if session.cursor > hub.head {
@@ -199,7 +207,7 @@ struct SyncPlannerSchedule {
             left -= 1
         }
         devices[who].journal.state.isFresh = false
-        if devices[who].journal.state.generation > 1 {
+        if devices[who].journal.state.hasEarlierAgreements {
             devices[who].journal.unsent.formUnion(devices[who].journal.ids)
         }
     }
@@ -295,7 +303,7 @@ struct SyncPlannerSchedule {
             if !isAside, let fault = before.overtaking(operations) { witness.blame(fault) }
             witness.expect(operations, of: devices[who].journal, hub.table)
             if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
-            if devices[who].journal.state.generation == 1 {
+            if !devices[who].journal.state.hasEarlierAgreements {
                 let renamed = devices[who].journal.renamed
                 let touched = devices[who].touched.map { renamed[$0] ?? $0 }
                 witness.mayTell(operations, devices[who].touched.union(touched), hub.table)
@@ -350,6 +358,9 @@ struct SyncPlannerSchedule {
         let answer = hub.commit(request, at: now) { operation, verdict, table in
             witness.see(
                 operation, verdict, table, mustApply: takesTurns || hasSoleWriter)
+            if hasSoleWriter, operation.id.device != .device(0) {
+                witness.mustChangeNothing(operation, table)
+            }
             witness.judge(operation, verdict, table)
             log?.append("\(operation.brief) → \(verdict)")
         }

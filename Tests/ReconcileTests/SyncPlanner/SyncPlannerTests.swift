@@ -151,7 +151,10 @@ import Testing
         find("\(bug)", bugs: [bug], mistakes: [])
     }
 
-    @Test(arguments: Mistake.allCases) func aMistakeAroundItIsFound(_ mistake: Mistake) {
+    /// `leavesTrashOut` is found by `SoleWriterTests`: where several devices work, an item that
+    /// comes back is nothing unusual.
+    @Test(arguments: Mistake.allCases.filter { $0 != .leavesTrashOut })
+    func aMistakeAroundItIsFound(_ mistake: Mistake) {
         find("\(mistake)", bugs: [], mistakes: [mistake])
     }
 

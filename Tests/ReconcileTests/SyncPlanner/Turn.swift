@@ -24,6 +24,9 @@ enum Turn: Doing {
         }
     }
 
+    /// Whether it can happen to a device that is signed out.
+    var isOffline: Bool { loses || self == .clock }
+
     /// Whether it restores an earlier state.
     var loses: Bool {
         switch self {

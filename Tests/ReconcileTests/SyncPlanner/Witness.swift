@@ -140,6 +140,12 @@ struct Witness {
         }
     }
 
+    /// An operation of a device that nobody uses may only repeat what the hub has.
+    mutating func mustChangeNothing(_ operation: Operation, _ after: Catalogue) {
+        guard before.all != after.all else { return }
+        blame("a device that nobody uses has changed something: \(operation.brief)")
+    }
+
     // MARK: Deletions
 
     /// If an item is deleted on this device in the state that the hub has, it must be deleted at
@@ -235,6 +241,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case missingContents
     /// The hub cannot take the contents of some conflict versions for a while.
     case largeConflicts
+    /// Instead of a crash, a device is signed out of the hub, or in again.
+    case signsOut
 }
 
 extension Set<Hardship> {
