@@ -94,13 +94,12 @@ int cl_terminal_width(int descriptor) {
     if (!isatty(descriptor)) return 0;
     return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
-void cl_limit_heaps(int count) {
+void cl_limit_heaps(int count, int large) {
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, count);
 #endif
 #ifdef M_MMAP_THRESHOLD
-    // A heap would also keep large blocks, because glibc raises this threshold, up to 32 MiB, when
-    // it frees one.
-    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    // Otherwise glibc raises this threshold, up to 32 MiB, when such a block is freed.
+    mallopt(M_MMAP_THRESHOLD, large);
 #endif
 }

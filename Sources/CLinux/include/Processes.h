@@ -34,5 +34,6 @@ int cl_take_signal(int descriptor, int *by_program);
 /// Returns the number of columns, or 0 when the descriptor is not a terminal.
 int cl_terminal_width(int descriptor);
 /// Makes the threads of this process share at most this many heaps. Each heap keeps what was once
-/// used in it, and glibc makes eight for each processor. Call it before threads start.
-void cl_limit_heaps(int count);
+/// used in it, and glibc makes eight for each processor. Blocks of `large` bytes and more are in no
+/// heap: the system gets them back as soon as they are freed. Call it before threads start.
+void cl_limit_heaps(int count, int large);

@@ -27,7 +27,7 @@ struct Daemon {
         // This must come before any thread starts, because threads inherit the blocked signals.
         cl_hold_signals()
         // Most threads wait most of the time, and small blocks are cached for each thread.
-        cl_limit_heaps(4)
+        cl_limit_heaps(4, 1 << 20)
         cl_raise_descriptor_limit()
         cl_give_up_reserves()
         let (place, point) = try checked()

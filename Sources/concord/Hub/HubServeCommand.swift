@@ -50,7 +50,7 @@ struct HubServeCommand: ParsableCommand {
         let listening = try self.listening()
         umask(0o077)
         // The bodies of requests are large blocks, of which heaps would keep the most there were.
-        cl_limit_heaps(4)
+        cl_limit_heaps(2, 128 << 10)
         let log = LogFile(path: nil).logger("hub")
         let (directory, rebuilds, hasPages) = (try hub.directory(), rebuild, pages == .on)
         try BlockingCall.wait {
