@@ -153,7 +153,10 @@ package final class PreImageLog: Sendable {
             end += 1
         }
         state.pieces += 1
-        try save(descriptor, first..<end)
+        do throws(Errno) { try save(descriptor, first..<end) } catch {
+            discard(first..<end)
+            throw error
+        }
         for index in first..<end { state.saved[index] = true }
         return end
     }
@@ -170,6 +173,15 @@ package final class PreImageLog: Sendable {
         defer { piece.deallocate() }
         let count = try readFully(descriptor, into: piece, at: start)
         try save(UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+    }
+
+    /// Removes what a failed write has left of unsaved blocks. Within a file's size, ext4 leaves
+    /// allocated zeros where it found no space, and they would be read as the old contents.
+    private func discard(_ blocks: Range<Int>) {
+        let start = Int64(blocks.lowerBound) * PreImageLog.blockSize
+        let (keepSize, punchHole): (Int32, Int32) = (1, 2)
+        _ = cl_fallocate(
+            copy, keepSize | punchHole, start, Int64(blocks.count) * PreImageLog.blockSize)
     }
 
     /// Saves bytes that begin at a block's beginning: a mark for each block of zeros, and what is
