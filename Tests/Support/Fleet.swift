@@ -143,11 +143,31 @@ package final class Fleet {
                 let differing = names.filter { mine[$0] != theirs[$0] }.map {
                     "\($0): \(mine[$0] ?? "nothing") / \(theirs[$0] ?? "nothing")"
                 }
+                let path = names.first { mine[$0] != theirs[$0] }
+                let facts = [first, index].map { self.facts($0, path) }
                 throw SupportError(
                     "devices \(first) and \(index) differ:\n"
-                        + differing.prefix(20).joined(separator: "\n"))
+                        + (differing.prefix(20) + facts).joined(separator: "\n"))
             }
         }
+    }
+
+    /// What a device knows about itself and about a path, for the message of a failed comparison:
+    /// whether the hub's state is stuck or refused there, which versions the journal has, and what
+    /// the tree has, which may differ from what the mount shows.
+    private func facts(_ index: Int, _ path: String?) -> String {
+        let device = devices[index]
+        var facts = "device \(index): "
+        if let report = try? report(device) {
+            facts += "\(report.hub.map { "\($0)" } ?? "signed out"), problems \(report.problems), "
+            facts += "\(report.unexaminedConflicts ?? 0) conflicts are not examined"
+        }
+        guard let path else { return facts }
+        let log = try? Programs.fsctl("log", "\(device.path)/\(path)").run()
+        facts += "\n\(log?.output ?? "")"
+        let places = [device.tree, device.path].map { "\($0)/\(path)" }
+        let stat = try? Command("/usr/bin/stat", arguments: ["-c", "%n %i %s %y %z"] + places).run()
+        return facts + (stat?.output ?? "")
     }
 
     /// What a user sees of a tree, by path.

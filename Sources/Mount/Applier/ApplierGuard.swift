@@ -183,6 +183,10 @@ extension Driver {
         if nodes.flags(of: node).contains(.mapped), isMapped(try descriptor(node)) {
             throw applierGuard.refuse(.open)
         }
+        // A program may have written and closed since the first look, which came before the flag.
+        guard !FileSnapshot(try descriptor(node).status()).differs(from: expected) else {
+            throw applierGuard.refuse(.changed)
+        }
     }
 
     /// Checks that there is no log beside the name, other than those that are known to hold
