@@ -199,7 +199,6 @@ extension SyncEngine {
         let waiting = transfers.waiting.union(
             postponed.lazy.filter { $0.value.until ?? 0 > now }.map(\.key))
         let again = postponed.filter { $0.value.until ?? .max <= now }.map(\.key)
-        for id in again { postponed[id]?.until = nil }
         if !again.isEmpty { cursor = nil }
         let packages = Set(waiting.lazy.compactMap { self.postponed[$0]?.weakPackage })
         let prepared = transfers.waitingForPlace
@@ -239,6 +238,8 @@ extension SyncEngine {
             }
             return (tasks, cursor, superseded)
         }
+        // Not before the transaction: if it fails, they are examined again.
+        for id in again { postponed[id]?.until = nil }
         for revision in superseded {
             if let name = transfers.takePrepared(revision) { volume.discard(name) }
         }
@@ -296,8 +297,10 @@ extension SyncEngine {
     struct Postponement {
         /// When the item is examined again (monotonic nanoseconds); nil means now.
         var until: Int64?
-        /// How often the item was postponed.
-        var times: Int
+        /// How often the item was postponed because it was in use or had just changed.
+        var delays = 0
+        /// How often it was stuck.
+        var obstacles = 0
         /// The weak package whose other items wait for this one.
         var weakPackage: [Name]?
     }
@@ -307,15 +310,25 @@ extension SyncEngine {
         if outcome == .done {
             postponed[item] = nil
         } else {
-            let times = (postponed[item]?.times ?? 0) + 1
-            // A stuck item waits for a person to free space or a name, so it is retried rarely.
-            let longest = outcome.isStuck ? 15.0 : 5.0
+            var postponement = postponed[item] ?? Postponement()
+            // A stuck item waits for a person to free space or a name, so it is retried rarely, but
+            // not at first: a single failure after long use of the document may be over at once.
+            let (times, longest): (Int, Double)
+            if outcome.isStuck {
+                postponement.obstacles += 1
+                (times, longest) = (postponement.obstacles, 15)
+            } else {
+                postponement.delays += 1
+                (times, longest) = (postponement.delays, 5)
+            }
             let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
-            postponed[item] = Postponement(
-                until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
-                weakPackage: task.weakPackage)
+            postponement.until = cl_clock_monotonic_ns() + Timestamp.span(seconds: pause)
+            postponement.weakPackage = task.weakPackage
+            postponed[item] = postponement
             // The tree may contain a change that the journal has not seen.
-            if times > 1, !task.path.isEmpty { volume.recheck(task.path) }
+            if postponement.delays + postponement.obstacles > 1, !task.path.isEmpty {
+                volume.recheck(task.path)
+            }
         }
         if outcome == .done {
             for case .conflicts(let added, let settled) in task.adjustment.steps {
