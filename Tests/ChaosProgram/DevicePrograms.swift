@@ -124,6 +124,7 @@ struct DevicePrograms {
 
     /// Reads a file through one handle while other programs continue.
     private func hold(_ path: String, _ milliseconds: Int, _ event: Event) throws(Errno) {
+        let faults = site.faultCount
         let file = try ProgramCalls.opened(path, O_RDONLY)
         let begun = ContinuousClock.now
         began(event)
@@ -142,7 +143,11 @@ struct DevicePrograms {
                 // A reader that takes longer than the reader's time limit may see later writes.
                 event.outcome =
                     ContinuousClock.now - begun < .milliseconds(900) ? "ok" : "too late"
-            } catch { event.outcome = ProgramCalls.name(error) }
+            } catch {
+                event.outcome = ProgramCalls.name(error)
+                // A device without power answers EIO.
+                if faults != site.faultCount { event.detail = "excused" }
+            }
             close(file)
             history.note(event)
         }.start()
