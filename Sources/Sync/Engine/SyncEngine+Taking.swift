@@ -239,7 +239,7 @@ extension SyncEngine {
             return (tasks, cursor, superseded)
         }
         // Not before the transaction: if it fails, they are examined again.
-        for id in again { postponed[id]?.until = nil }
+        for id in again { postponed[id]?.end() }
         for revision in superseded {
             if let name = transfers.takePrepared(revision) { volume.discard(name) }
         }
@@ -294,41 +294,16 @@ extension SyncEngine {
         var isStuck: Bool { if case .stuck = self { true } else { false } }
     }
 
-    struct Postponement {
-        /// When the item is examined again (monotonic nanoseconds); nil means now.
-        var until: Int64?
-        /// How often the item was postponed because it was in use or had just changed.
-        var delays = 0
-        /// How often it was stuck.
-        var obstacles = 0
-        /// The weak package whose other items wait for this one.
-        var weakPackage: [Name]?
-    }
-
     private func note(_ task: Task, _ outcome: Outcome) {
         let item = task.adjustment.item
         if outcome == .done {
             postponed[item] = nil
         } else {
             var postponement = postponed[item] ?? Postponement()
-            // A stuck item waits for a person to free space or a name, so it is retried rarely, but
-            // not at first: a single failure after long use of the document may be over at once.
-            let (times, longest): (Int, Double)
-            if outcome.isStuck {
-                postponement.obstacles += 1
-                (times, longest) = (postponement.obstacles, 15)
-            } else {
-                postponement.delays += 1
-                (times, longest) = (postponement.delays, 5)
-            }
-            let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
-            postponement.until = cl_clock_monotonic_ns() + Timestamp.span(seconds: pause)
-            postponement.weakPackage = task.weakPackage
+            postponement.add(isStuck: outcome.isStuck, weakPackage: task.weakPackage)
             postponed[item] = postponement
             // The tree may contain a change that the journal has not seen.
-            if postponement.delays + postponement.obstacles > 1, !task.path.isEmpty {
-                volume.recheck(task.path)
-            }
+            if postponement.isRepeated, !task.path.isEmpty { volume.recheck(task.path) }
         }
         if outcome == .done {
             for case .conflicts(let added, let settled) in task.adjustment.steps {

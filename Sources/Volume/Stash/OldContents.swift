@@ -5,8 +5,8 @@ import SystemCalls
 /// The old contents of files that programs overwrite, and that may give way to them.
 ///
 /// A document may be larger than what is free on the disk. If nothing else can give way, and its
-/// old contents are ones that would give way to another program, they give way to the one that
-/// overwrites or empties the document. Contents that must stay, like a labelled version or a
+/// old contents are large ones that would give way to another program, they give way to the one
+/// that overwrites or empties the document. Contents that must stay, like a labelled version or a
 /// conflict, are not overwritten: the program gets ENOSPC.
 ///
 /// The journal forgets the versions that need the old contents first, in a transaction that is on
@@ -14,6 +14,10 @@ import SystemCalls
 /// document shows what it held before, and that is recorded again as a new version.
 package struct OldContents {
     private let volume: Volume
+
+    /// In bytes. Smaller contents stay: the program gets ENOSPC, and a person who removes anything
+    /// makes room for them. They are not lost to a save that fails a moment later.
+    private static let sizeMin: Int64 = 8 << 20
 
     package init(of volume: Volume) { self.volume = volume }
 
@@ -61,7 +65,7 @@ package struct OldContents {
     }
 
     func giveUp(contentsOf inode: UInt64, _ log: Stash.Entry?, bytes: Int64) -> Bool {
-        guard mayGiveUp else { return false }
+        guard mayGiveUp, bytes >= OldContents.sizeMin else { return false }
         let isGone = try? volume.recorder.carryOut { (recorder) throws(VolumeError) in
             try recorder.retention.space.giveUp(contentsOf: inode, log, bytes: bytes)
         }
