@@ -108,8 +108,8 @@ final class PackageLoad: @unchecked Sendable {
                 if let content = WholeContent(bytes), content.writer == writer {
                     found.insert(content.sequence)
                 } else if directory != path {
-                    let what = bytes.allSatisfy { $0 == 0 } ? "zeros" : "bytes"
-                    faults.append("a version's \(file) has \(bytes.count) \(what) nobody wrote")
+                    let damage = WholeContent.damage(of: bytes)
+                    faults.append("a version's \(file) is what nobody wrote: \(damage)")
                 }
             }
         }

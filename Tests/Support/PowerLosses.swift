@@ -146,9 +146,8 @@ package struct PowerLosses {
                             "\(document) has a version that was never its own: \(content)")
                     }
                 } else {
-                    let isZero = bytes.allSatisfy { $0 == 0 }
-                    let contents = isZero ? "\(bytes.count) zeros" : "\(bytes.count) bytes"
-                    faults.append("\(document) has a version of \(contents) that nobody wrote")
+                    let damage = WholeContent.damage(of: bytes)
+                    faults.append("\(document) has a version that nobody wrote: \(damage)")
                 }
             }
             for told in loss.promised {

@@ -36,6 +36,24 @@ package struct WholeContent: Hashable, Sendable {
         self.init(writer: String(words[1]), sequence: sequence)
     }
 
+    /// Says in what way bytes that are not complete differ from the contents that their header
+    /// names.
+    package static func damage(of bytes: Data) -> String {
+        if bytes.allSatisfy({ $0 == 0 }) { return "\(bytes.count) zeros" }
+        let header = bytes.prefix { $0 != UInt8(ascii: "\n") }
+        let words = String(decoding: header, as: UTF8.self).split(separator: " ")
+        guard words.count == 5, words[0] == "whole", let sequence = Int(words[2]),
+            let length = Int(words[3])
+        else { return "\(bytes.count) bytes that begin with \([UInt8](bytes.prefix(16)))" }
+        let content = WholeContent(writer: String(words[1]), sequence: sequence)
+        let whole = [UInt8](content.bytes(length: length))
+        let here = [UInt8](bytes)
+        let same = zip(whole, here).prefix { $0 == $1 }.count
+        let zeros = here[same...].prefix { $0 == 0 }.count
+        return "\(here.count) bytes instead of the \(whole.count) of \(content.writer)'s save "
+            + "\(sequence): the first \(same) are equal, the next \(zeros) are zeros"
+    }
+
     private static func hash(_ body: Data) -> String {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325
         body.withUnsafeBytes { bytes in
