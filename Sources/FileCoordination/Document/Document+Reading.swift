@@ -165,19 +165,21 @@ extension Document {
 
     /// Whether the file was removed without an announcement. A program's system call waits for the
     /// announcement only for a moment, while other claims may keep it back. The message that the
-    /// file was moved may be on its way, so a missing file is looked for twice.
+    /// file was moved may be on its way, so a missing file is looked for twice. At the first time
+    /// the kernel may not have heard yet that the name is gone.
     private func isMissing() async throws -> Bool {
         let url = place.withLock(\.url)
-        guard try await isMissing(at: url) else { return false }
+        guard try await isMissing(at: url, orUnlinked: true) else { return false }
         try await Task.sleep(for: .milliseconds(500))
         guard place.withLock(\.url) == url else { return false }
-        return try await isMissing(at: url)
+        return try await isMissing(at: url, orUnlinked: false)
     }
 
-    private func isMissing(at url: URL) async throws -> Bool {
+    private func isMissing(at url: URL, orUnlinked: Bool) async throws -> Bool {
         try await performAsynchronousFileAccess {
             let path = FilePath(url)
-            return try path.isMissing && path.place() != nil
+            guard path.isMissing || orUnlinked && path.isUnlinked else { return false }
+            return try path.place() != nil
         }
     }
 

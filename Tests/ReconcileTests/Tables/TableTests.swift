@@ -14,10 +14,14 @@ import Testing
     /// In these schedules an operation is on its way under the old id of a unified item.
     private static let rare: [UInt64] = [10_350_706_450_980_698_876, 18_340_633_546_751_281_689]
 
+    /// What a journal does when a device signs in again is in `Sync` (`Transaction.rejoin`), which
+    /// these tests do not have.
+    private static let hardships = Set(Hardship.allCases).subtracting([.signsOut])
+
     private static func schedule(_ seed: UInt64) -> SyncPlannerSchedule {
         SyncPlannerSchedule(
             devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: [], mistakes: [],
-            hardships: seed.isMultiple(of: 2) ? [] : Set(Hardship.allCases))
+            hardships: seed.isMultiple(of: 2) ? [] : hardships)
     }
 
     @Test(.timeLimit(.minutes(10))) func theTablesAreWhatTheSchedulesAssume() async throws {
