@@ -165,8 +165,8 @@ extension Document {
 
     /// Whether the file was removed without an announcement. A program's system call waits for the
     /// announcement only for a moment, while other claims may keep it back. The message that the
-    /// file was moved may be on its way, so a missing file is looked for twice. At the first time
-    /// the kernel may not have heard yet that the name is gone.
+    /// file was moved may be on its way, so a missing file is looked for twice. At the first look
+    /// the kernel may still have the removed name in its cache.
     private func isMissing() async throws -> Bool {
         let url = place.withLock(\.url)
         guard try await isMissing(at: url, orUnlinked: true) else { return false }

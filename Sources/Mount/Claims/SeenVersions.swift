@@ -12,7 +12,7 @@ struct SeenVersions: Sendable {
         /// Its start time, in clock ticks of /proc.
         var start: UInt64
 
-        /// Few processes with one id are known at the same time.
+        /// The start time is left out: few of the remembered processes have the same id.
         func hash(into hasher: inout Hasher) { hasher.combine(id) }
     }
 
@@ -64,8 +64,8 @@ struct SeenVersions: Sendable {
         var isUsed = false
     }
 
-    /// What each process has seen of a document. Most documents are known to one process, which
-    /// needs no memory of its own here.
+    /// What each process has seen of a document. Most documents are known to one process, which is
+    /// stored without allocating a dictionary.
     private struct Sights {
         private var first: (process: Process, seen: Seen)?
         private var others: [Process: Seen] = [:]
@@ -367,15 +367,15 @@ struct SeenVersions: Sendable {
         documents[key]!.older.removeAll { $0 == inode }
     }
 
-    /// Returns whether the process had not seen the document before. `all`: no other process has
-    /// overtaken it any more.
+    /// Returns whether the process had not seen the document before.
+    ///
+    /// - Parameter all: The process sees all of the present contents, so `isOvertaken` is cleared.
     @discardableResult
     private mutating func see(
         _ content: Content, by process: Process, in key: Int, all: Bool = false
     ) -> Bool {
         guard documents[key]!.see(content, by: process, all: all) else { return false }
-        let place = byProcess.index(forKey: process)
-        if let place {
+        if let place = byProcess.index(forKey: process) {
             byProcess.values[place].append(key)
         } else {
             line.append(process)

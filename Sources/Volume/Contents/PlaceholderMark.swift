@@ -33,7 +33,7 @@ package struct PlaceholderMark: Hashable, Sendable {
     package init?(of file: Int32) {
         var bytes = [UInt8](repeating: 0, count: PlaceholderMark.length)
         let count = cl_getxattr_fd(file, PlaceholderMark.attribute, &bytes, bytes.count)
-        // The last two: a process that may not read the file cannot take it for contents either.
+        // A process that gets EACCES or EPERM cannot read the file's bytes either.
         guard ![-ENODATA, -EOPNOTSUPP, -EACCES, -EPERM].contains(Int32(count)) else { return nil }
         guard count == bytes.count, let item = Identifier(bytes: bytes[..<16]),
             let version = Identifier(bytes: bytes[16...])

@@ -199,7 +199,8 @@ package final class Volume: Sendable {
     /// From now on no caller waits for the recorder, and long work ends. Call `stop` when the
     /// threads that serve programs have ended.
     package func prepareToStop() {
-        // First, because old contents must not be given up for want of a search.
+        // Before the room refuses space without a search: a program must not give up its old
+        // contents because of such a refusal.
         recorder.prepareToStop()
         room.endWaiting()
         stash.endCopying()

@@ -24,7 +24,7 @@ final class ApplierProgram {
 
     /// How long a step waits for its claim, in milliseconds.
     private static let patience: Int32 = 10_000
-    /// After this time of the same wait it closes the files of the mount.
+    /// How long it waits before it closes the files of the mount and waits on, in milliseconds.
     private static let briefWait: Int32 = 100
 
     init(mountPoint: String, socket: String) {
