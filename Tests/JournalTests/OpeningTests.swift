@@ -171,7 +171,7 @@ struct OpeningTests {
             }
             try transaction.run("DROP TABLE witnesses", [])
             try transaction.run("DROP TABLE confirmations", [])
-            for table in ["owners", "sessions", "name_changes", "directory_owners"] {
+            for table in ["owners", "sessions", "name_changes", "directory_owners", "unfinished"] {
                 try transaction.run("DROP TABLE \(table)", [])
             }
             try transaction.run("DROP INDEX mirror_place", [])

@@ -43,6 +43,17 @@ import Testing
         }
     }
 
+    @Test("a truncation that fails leaves nothing to be recorded") func tooLarge() throws {
+        try MountedVolume.with { volume in
+            try Command("sh", "-c", "echo one > \(volume.path)/a").succeed()
+            try volume.waitForDisk()
+            #expect(truncate("\(volume.path)/a", 1 << 60) != 0 && errno == EFBIG)
+            try volume.waitForDisk()
+            let listing = try Programs.fsctl("versions", "\(volume.path)/a").succeed()
+            #expect(listing.split(separator: "\n").count == 2, "\(listing)")
+        }
+    }
+
     private func expectLittleMemory(_ volume: MountedVolume) throws {
         let most = try volume.mostMemory
         #expect(most < 300 << 20, "\(most >> 20) MB")

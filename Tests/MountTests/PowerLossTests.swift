@@ -7,6 +7,12 @@ import Testing
 private let powerLosses =
     ProcessInfo.processInfo.environment["CONCORD_POWER_LOSSES"].flatMap { Int($0) } ?? 8
 
+/// The file systems of these rounds, separated by commas: CONCORD_POWER_DISKS, or all.
+private let powerDisks =
+    ProcessInfo.processInfo.environment["CONCORD_POWER_DISKS"].map {
+        $0.split(separator: ",").compactMap { LoopDisk.Kind(rawValue: String($0)) }
+    } ?? LoopDisk.Kind.allCases
+
 /// `fsctl wait --durable disk` and losses of power.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
 struct PowerLossTests {
@@ -44,6 +50,6 @@ struct PowerLossTests {
 
     @Test func confirmedContentsSurviveLossesOfPower() throws {
         var losses = PowerLosses(random: SeededRandom(named: "PowerLosses", usual: 701))
-        try losses.run(images: powerLosses)
+        try losses.run(images: powerLosses, on: powerDisks)
     }
 }

@@ -55,6 +55,31 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// A program's open has put a file's contents into the stash, and has not emptied the file yet.
+    /// If the package were recorded now, the stash would lose them, and then the file.
+    @Test func nothingIsRecordedWhileAFileIsBeingOpened() throws {
+        let tree = try ProgramTree()
+        try make(tree, "Doc.rtfd", "one")
+        #expect(tree.quiet())
+        var writing = Writing()
+        let file = try Descriptor(opening: tree.real("Doc.rtfd/TXT.rtf"), flags: O_PATH)
+        let access = try tree.volume.openForWriting(
+            &writing, file: file.raw, status: file.status(), truncates: true, isNew: false,
+            traits: [], others: 0, unique: tree.nextUnique(), patience: .room, by: program.actor)
+        guard case .direct = access else { throw Errno(EIO) }
+        #expect(!tree.quiet(seconds: 1))
+        try Data("two".utf8).write(to: URL(filePath: tree.real("Doc.rtfd/TXT.rtf")), options: [])
+        tree.volume.closeWriter(
+            &writing, file: file.raw, traits: [], unique: tree.nextUnique())
+        #expect(tree.quiet())
+        #expect(
+            try versions(tree, "Doc.rtfd") == [
+                whole("one"), ["TXT.rtf": "two", "img/a.png": "png of one"],
+            ])
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
     @Test func replacedByExchange() throws {
         let tree = try ProgramTree()
         try make(tree, "Doc.rtfd", "one")

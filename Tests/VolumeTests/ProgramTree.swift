@@ -322,8 +322,11 @@ final class ProgramTree: @unchecked Sendable {
     /// fsync(2)
     func sync(_ handle: Handle) throws {
         try synchronized {
-            try volume.sync(handle.node.writing.unsyncedContents)
+            let old = handle.node.writing.unsyncedContents
+            try volume.sync(old)
             try check(cl_fsync(handle.descriptor, 0))
+            volume.openContents.didSync(
+                volume.didSync(&handle.node.writing, old, file: handle.descriptor), volume.journal)
         }
     }
 

@@ -5,7 +5,7 @@ enum Schema {
 
     /// Step 0 turns an empty database into version 1. A step that was released is never changed.
     static let steps: [String] = [
-        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth,
+        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh,
     ]
 
     static var version: Int32 { Int32(steps.count) }
@@ -275,5 +275,15 @@ enum Schema {
             access_list BLOB NOT NULL,
             PRIMARY KEY (item, since)
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // Files that programs have open for writing.
+    private static let eleventh = """
+        CREATE TABLE unfinished (
+            inode INTEGER PRIMARY KEY,
+            lost INTEGER,
+            size INTEGER,
+            modified INTEGER
+        ) STRICT;
         """
 }

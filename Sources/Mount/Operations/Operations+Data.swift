@@ -125,9 +125,10 @@ extension Driver {
                     try self.volume.sync(old)
                     let descriptor = try handle.descriptor()
                     try check(cl_fsync(descriptor, dataOnly))
-                    handle.state.content.withLock {
+                    let synced = handle.state.content.withLock {
                         self.volume.didSync(&$0.writing, old, file: descriptor)
                     }
+                    self.volume.openContents.didSync(synced, self.volume.journal)
                     // A program that syncs a file wants to keep it, even while it is still open.
                     self.nodes.remove(.unsaved, from: handle.node)
                 },

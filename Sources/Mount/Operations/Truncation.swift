@@ -74,11 +74,12 @@ struct Truncation: Sendable {
                 traits: driver.traits(node), isWriter: open?.writes ?? false, seen: seen,
                 unique: caller.unique, patience: patience, by: actor)
             if let needed { return needed }
-            let descriptor = try writable(open, isGuarded: content.preImages != nil)
-            let isAbsent = PlaceholderMark(of: file.raw) != nil
-            if isAbsent { driver.volume.willEmpty(inode: node.inode) }
-            _ = try driver.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
-            if isAbsent { try driver.volume.didEmpty(file.raw) }
+            do throws(Errno) {
+                try change(open, isGuarded: content.preImages != nil)
+            } catch {
+                content.writing.truncationFailed(node.inode, of: driver.volume)
+                throw error
+            }
             let after = try file.status()
             driver.volume.didTruncate(
                 &content.writing, file: file.raw, status: after, traits: driver.traits(node),
@@ -91,6 +92,14 @@ struct Truncation: Sendable {
             return nil
         }
         return result ?? .brief
+    }
+
+    private func change(_ handle: Handle?, isGuarded: Bool) throws(Errno) {
+        let descriptor = try writable(handle, isGuarded: isGuarded)
+        let isAbsent = PlaceholderMark(of: file.raw) != nil
+        if isAbsent { driver.volume.willEmpty(inode: node.inode) }
+        _ = try driver.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+        if isAbsent { try driver.volume.didEmpty(file.raw) }
     }
 
     /// A descriptor for truncating. A file that a program has open for writing may be read-only by

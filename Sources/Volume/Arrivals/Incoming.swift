@@ -12,6 +12,7 @@ final class Incoming: Sendable {
     /// An O_PATH descriptor.
     let directory: Int32
     let inode: UInt64
+    let barrier: WriteBarrier
     private let sequence: Atomic<UInt64>
     private let expected = Mutex<[ArrivalTag: Arrival]>([:])
     private let lookUp = CallbackSlot<@Sendable (ArrivalTag) -> Arrival?>()
@@ -22,6 +23,7 @@ final class Incoming: Sendable {
         var status = stat()
         _ = cl_fstat(directory, &status)
         inode = UInt64(status.st_ino)
+        barrier = WriteBarrier(directory: directory)
         // Begins at the clock, because the kernel may still cache names that the last mount used.
         sequence = Atomic(UInt64(bitPattern: cl_clock_realtime_ns()))
     }

@@ -104,9 +104,10 @@ private struct Installer {
         var dataless = arrival
         dataless.isDataless = arrival.kind == .file
         let draft = Name(incoming.newName(arrival.mark))
-        try Preparing(arrival: dataless, directory: incoming.directory).make(draft) {
-            (_, _) throws(VolumeError) in
-        }
+        try Preparing(arrival: dataless, directory: incoming.directory, barrier: incoming.barrier)
+            .make(draft) {
+                (_, _) throws(VolumeError) in
+            }
         let made = try openBeneath([draft], from: incoming.directory, flags: O_PATH)
         try directory.local.owned(by: arrival.attributes.owner).give(to: made.raw)
         let result = draft.withCString { from in

@@ -12,6 +12,7 @@ package typealias Filling = ([ChunkReference], Int32) throws(VolumeError) -> Voi
 struct Preparing {
     let arrival: Arrival
     let directory: Int32
+    let barrier: WriteBarrier
 
     func make(_ name: Name, fill: Filling) throws(VolumeError) {
         do {
@@ -90,6 +91,7 @@ struct Preparing {
             }
             try fill(chunks, file.raw)
             try setLength(of: file.raw, version.size, chunks)
+            try barrier.write(file.raw)
         }
         try finish(file.raw, mode: arrival.mode ?? 0o644)
         try PlaceholderMark.restore(version.modified, of: file.raw)
@@ -152,6 +154,7 @@ struct Preparing {
             if entry.size > 0 {
                 try fill(entry.chunks, file.raw)
                 try setLength(of: file.raw, entry.size, entry.chunks)
+                try barrier.write(file.raw)
             }
             try IncomingAttributes(mode: entry.mode).apply(to: file.raw)
             try PlaceholderMark.restore(entry.modified, of: file.raw)

@@ -20,6 +20,7 @@ final class EventProcessor {
     private let closing: ClosingTime
     let reports: RecorderReports
     private let log: Logger
+    private let lostSaves: LostSaves?
     /// Events that are not processed yet, in their order.
     var backlog: [NotedEvent] = []
 
@@ -27,7 +28,8 @@ final class EventProcessor {
         writer: JournalWriter, index: DocumentIndex, adopter: ArrivalAdopter,
         attributes: ItemAttributes, versionMaker: VersionMaker, owners: TreeOwners,
         events: EventQueue, settings: Settings, debounce: Debounce, pauses: WorkPauses,
-        closing: ClosingTime, reports: RecorderReports, log: Logger
+        closing: ClosingTime, reports: RecorderReports, log: Logger,
+        lostSaves: LostSaves?
     ) {
         self.writer = writer
         self.index = index
@@ -45,6 +47,7 @@ final class EventProcessor {
         self.closing = closing
         self.reports = reports
         self.log = log
+        self.lostSaves = lostSaves
     }
 
     /// How many events one transaction processes; its changes are kept in memory until it ends.
@@ -152,12 +155,14 @@ final class EventProcessor {
         index.isBeforeFirstLook = index.firstLookEnd.map { noted.sequence <= $0 } ?? true
         switch noted.event {
         case .created(let spot, let snapshot, let isWriting, let actor):
+            if !index.isReplaying { try lostSaves?.remove(snapshot.inode, t) }
             try made(spot, snapshot, isLink: false, by: actor, t)
             // After a crash the creator has no handle any more.
             guard isWriting, !index.isReplaying else { break }
             for item in try t.items(inode: snapshot.inode) where item.kind == .file {
                 writer.touch(item.key) { $0.isWriting = true }
             }
+            try opened(snapshot.inode, t)
         case .linked(let spot, let snapshot, let actor):
             try made(spot, snapshot, isLink: true, by: actor, t)
         case .removed(let spot, let snapshot, let stash, let isUnsaved, let actor):
@@ -173,16 +178,21 @@ final class EventProcessor {
                     unseen: unseen, actor: actor), t)
         case .exchanged(let a, let traceA, let b, let traceB, let actor):
             try renames.exchanged(a, traceA, b, traceB, by: actor, t)
+        case .opened(let inode): try opened(inode, t)
+        case .closed(let inode): writer.state.unfinished.end(inode)
         case .secured(let inode, let stash, _):
             try secured(inode, stash: stash, t)
+            try opened(inode, t)
         case .saved(let inode, let isLate, let actor):
             try saved(inode, isLate: isLate, by: actor, t)
         case .untouched(let inode):
+            writer.state.unfinished.end(inode)
             for item in try t.items(inode: inode) where writer.state.pending[item.key] != nil {
                 untouched(item, inode)
             }
             if let package = writer.state.packaged[inode] { index.touchPackage(package) }
         case .gone(let inode):
+            writer.state.unfinished.end(inode)
             writer.state.untrackedFiles[inode] = nil
             for dependent in writer.state.pending.dependents[inode] ?? [] {
                 writer.touch(dependent) {
@@ -300,6 +310,14 @@ final class EventProcessor {
         for item in items { writer.touch(item.key) { $0.isWriting = true } }
     }
 
+    /// A program has a file open for writing, which ends with its close. After a crash nobody has.
+    private func opened(_ inode: UInt64, _ t: Reader) throws {
+        guard !index.isReplaying else { return }
+        let item = try t.items(inode: inode).first { $0.kind == .file }?.key
+        guard let item = item ?? writer.state.packaged[inode] else { return }
+        writer.state.unfinished.begin(inode, of: item)
+    }
+
     /// The file was opened for writing and closed without a change, so the copy made at open equals
     /// it.
     private func untouched(_ item: Item, _ inode: UInt64) {
@@ -318,6 +336,9 @@ final class EventProcessor {
     private func saved(
         _ inode: UInt64, isLate: Bool, by actor: Actor, _ t: Transaction
     ) throws {
+        writer.state.unfinished.end(inode)
+        // An event of before the stop says nothing about what has reached the disk.
+        if !index.isReplaying { try lostSaves?.remove(inode, t) }
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         for item in items { try index.noteSave(item, by: actor, t) }
         if let package = writer.state.packaged[inode] { index.touchPackage(package, by: actor) }

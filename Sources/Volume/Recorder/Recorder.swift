@@ -131,7 +131,8 @@ final class Recorder: @unchecked Sendable {
         processor = EventProcessor(
             writer: writer, index: index, adopter: adopter, attributes: attributes,
             versionMaker: versionMaker, owners: owners, events: events, settings: settings,
-            debounce: debounce, pauses: pauses, closing: closing, reports: reports, log: log)
+            debounce: debounce, pauses: pauses, closing: closing, reports: reports, log: log,
+            lostSaves: powerLoss?.unfinished)
         scanner = Scanner(
             writer: writer, index: index, tree: tree, stash: stash, settings: settings,
             pauses: pauses, reports: reports, adopter: adopter, owners: owners, events: events)

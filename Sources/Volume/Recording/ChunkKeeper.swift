@@ -41,7 +41,8 @@ final class ChunkKeeper {
         _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
         let item = recording.item
-        let excess = live?.cut.manifest.chunkIDs ?? []
+        // A file that is no version counts as the place of no chunk.
+        let excess = live.map { $0.isUnfinished ? [] : $0.cut.manifest.chunkIDs } ?? []
         for prior in priorContents where !prior.prior.isBase {
             try store(
                 prior.cut.manifest.chunkIDs.subtracting(excess), of: prior.cut.manifest,
@@ -52,7 +53,10 @@ final class ChunkKeeper {
         // space for that, so that the next write need not wait for a copy.
         let isAhead =
             item.inPlace >= 2 && size > settings.copiedSizeMax && room.shortage(for: size) == 0
-        if let live, live.isHeld || isAhead {
+        if let live, live.isUnfinished {
+            let before = try currentManifest(of: item.key)?.chunkIDs ?? []
+            try store(before, of: live.cut.manifest, from: live.content, &places)
+        } else if let live, live.isHeld || isAhead {
             // One that is open for writing may change unseen.
             try store(excess, of: live.cut.manifest, from: live.content, &places)
             recording.keptTrace = live.snapshot
@@ -65,13 +69,15 @@ final class ChunkKeeper {
     private func keepOlder(
         _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
-        let key = recording.item.key
-        let known = try writer.look { reader in
-            try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
-        }
-        guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
+        guard let before = try currentManifest(of: recording.item.key) else { return }
         try settleLost(
             &recording, try missing(before.chunkIDs.subtracting(excess), places), &places)
+    }
+
+    private func currentManifest(of key: Int64) throws(VolumeError) -> Manifest? {
+        try writer.look { reader in
+            try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
+        }.flatMap(Manifest.init(encoded:))
     }
 
     /// Handles chunks that exist nowhere else. The versions that need them are removed if the tree

@@ -42,18 +42,29 @@ final class ContentReader {
         self.isReady = isReady
     }
 
+    /// Whether contents were written that are not durable yet.
+    private var hasWritten = false
+
     /// To be called after each batch of recordings.
     func endBatch() { lastCut = nil }
 
-    /// Syncs the whole tree, because contents must be on the disk before they are recorded.
-    func syncTree() throws(VolumeError) {
-        do throws(Errno) {
-            // syncfs(2) does not accept an O_PATH descriptor such as `tree`.
-            let directory = try Descriptor(opening: ".", in: tree, flags: O_RDONLY | O_DIRECTORY)
-            try check(cl_syncfs(directory.raw))
-        } catch {
-            throw VolumeError(.system, "The working tree cannot be synced to the disk: \(error).")
-        }
+    /// Writes a file's contents to the disk, where they must be before they are recorded.
+    func write(_ file: Int32) throws(Errno) {
+        hasWritten = true
+        try writer.barrier.write(file)
+    }
+
+    /// Makes durable what was written.
+    func commitWritten() throws(VolumeError) {
+        guard hasWritten else { return }
+        try writer.barrier.pass()
+        hasWritten = false
+    }
+
+    /// Notes at once that a program has begun to write to a file while it was synced, because a
+    /// part of what it writes may be on the disk now.
+    func noteUnfinished(_ inode: UInt64, of item: Int64) throws(VolumeError) {
+        try writer.transact { _ in writer.state.unfinished.begin(inode, of: item) }
     }
 
     /// Whether a version of the document, or a file in one if it is a package, has the contents of
@@ -117,17 +128,33 @@ final class ContentReader {
         }
         // Contents are synced before they are recorded. With clean pages, a later store through a
         // mapping also changes the times.
-        if syncs || isHeld, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
-            throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
+        if cut == nil {
+            do throws(Errno) {
+                try syncs ? descriptor.sync(dataOnly: false) : write(descriptor.raw)
+            } catch {
+                throw VolumeError(
+                    .system, "\(path.shown) cannot be synced to the disk: \(error).")
+            }
         }
         let chunks: [ChunkReference]
         if let cut { chunks = cut } else { chunks = try cutLinked(descriptor.raw, snapshot) }
-        guard !FileSnapshot(of: descriptor.raw).differs(from: snapshot) else { return .busy }
+        guard !FileSnapshot(of: descriptor.raw).differs(from: snapshot) else {
+            try noteUnfinished(snapshot.inode, of: item.key)
+            return .busy
+        }
         let manifest = Manifest(
             chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
+        let content = CutContent(manifest)
+        var isUnfinished = powerLoss?.mayBeUnfinished(snapshot) == true
+        if isUnfinished {
+            isUnfinished = try writer.look {
+                try !$0.hasVersion(of: item.key, content: content.digest)
+            }
+        }
         return .found(
             LiveFile(
-                descriptor, snapshot, owner: status.st_uid, CutContent(manifest), isHeld: isHeld))
+                descriptor, snapshot, owner: status.st_uid, content, isHeld: isHeld,
+                isUnfinished: isUnfinished))
     }
 
     /// Whether a program has opened the file for writing and has not changed it yet: office

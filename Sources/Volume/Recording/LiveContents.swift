@@ -12,17 +12,19 @@ final class LiveFile {
     let cut: CutContent
     /// A program has the file open or mapped for writing and may change it at any moment, unseen.
     let isHeld: Bool
+    /// It may be a part of a save that a loss of power has ended.
+    let isUnfinished: Bool
 
     init(
         _ descriptor: consuming Descriptor, _ snapshot: FileSnapshot, owner: UInt32,
-        _ cut: CutContent,
-        isHeld: Bool
+        _ cut: CutContent, isHeld: Bool, isUnfinished: Bool
     ) {
         self.descriptor = descriptor
         self.snapshot = snapshot
         self.owner = owner
         self.cut = cut
         self.isHeld = isHeld
+        self.isUnfinished = isUnfinished
     }
 
     var content: FileContent { FileContent(descriptor: descriptor.raw) }

@@ -19,9 +19,9 @@ struct LostContents {
     {
         try note(
             snapshot, in: &recording,
-            problem: "\(recording.item.name) was saved shortly before the machine stopped, and the "
-                + "save did not reach the disk: the file holds only zeros, which are not among its "
-                + "versions.",
+            obstacle: "\(recording.item.name) was saved shortly before the machine stopped, and "
+                + "the save did not reach the disk: the file holds only zeros, which are not among "
+                + "its versions.",
             canShowLastVersion: canShowLastVersion)
     }
 
@@ -32,7 +32,7 @@ struct LostContents {
     ) throws(VolumeError) -> Bool {
         try note(
             snapshot, in: &recording,
-            problem: "\(recording.item.name) was written shortly before the machine stopped, and "
+            obstacle: "\(recording.item.name) was written shortly before the machine stopped, and "
                 + "not all of it reached the disk: its end holds zeros. It gets no new version "
                 + "until it is saved."
         ) { item throws(VolumeError) in
@@ -45,9 +45,16 @@ struct LostContents {
         }
     }
 
+    /// What people are told of a file that holds a part of a save.
+    static func unfinished(_ name: Name) -> String {
+        "\(name) was being saved when the machine stopped, so it may hold only a part of what was "
+            + "to be saved. It gets no new version until it is saved; `fsctl restore` shows an "
+            + "earlier version."
+    }
+
     /// - Returns: False if the document shows its last version soon, and is recorded after that.
     private func note(
-        _ snapshot: FileSnapshot, in recording: inout Recording, problem: String,
+        _ snapshot: FileSnapshot, in recording: inout Recording, obstacle: String,
         canShowLastVersion: (Item) throws(VolumeError) -> Bool
     ) throws(VolumeError) -> Bool {
         guard recording.work.priorContents.isEmpty else {
@@ -62,7 +69,7 @@ struct LostContents {
         recording.item.size = UInt64(snapshot.size)
         recording.item.modified = snapshot.modified
         recording.item.changed = max(1, snapshot.changed)
-        recording.problem = problem
+        recording.obstacle = obstacle
         return true
     }
 
@@ -108,6 +115,8 @@ struct LostPackageFiles {
         case contents
         /// The file is that of the last version, with an end that was never written.
         case excess
+        /// The file may hold only a part of what a program was saving.
+        case unfinished
     }
 
     let powerLoss: PowerLoss
@@ -125,6 +134,10 @@ struct LostPackageFiles {
     /// same.
     func loss(in file: Int32, _ snapshot: FileSnapshot, at path: [UInt8]) -> Loss? {
         let before = last[path]
+        if powerLoss.mayBeUnfinished(snapshot) {
+            let chunks = try? cutFile(file, size: snapshot.size)
+            return chunks != nil && chunks == before?.chunks ? nil : .unfinished
+        }
         if let before, before.size > 0, powerLoss.mayHaveEmptied(snapshot) { return .contents }
         guard before?.size ?? 0 < UInt64(snapshot.size),
             powerLoss.mayHaveLostEnd(file, snapshot)

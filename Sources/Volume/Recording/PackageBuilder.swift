@@ -33,6 +33,8 @@ struct PackageBuilder {
     /// The files of the previous version by path; empty if they cannot be used.
     private var prior: [[UInt8]: Manifest.Entry] = [:]
     private let since: Int64
+    /// Called for each file before it is cut.
+    private let write: (Int32) throws(Errno) -> Void
     /// Called for each chunk; an error that it throws ends the cutting.
     private let mayGoOn: () throws(VolumeError) -> Void
     /// The newest change time of anything in the package. Programs cannot set change times back.
@@ -45,6 +47,8 @@ struct PackageBuilder {
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
     var isBusy = false
+    /// The inode of a file that a program has begun to write to while it was read.
+    private(set) var changing: UInt64?
     /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
     private let lostFiles: LostPackageFiles?
@@ -54,12 +58,14 @@ struct PackageBuilder {
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
         of package: Protection = .unknown, _ lostFiles: LostPackageFiles? = nil,
+        write: @escaping (Int32) throws(Errno) -> Void = { _ in },
         mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
         self.package = package
         protection = package
         self.known = known
         self.lostFiles = lostFiles
+        self.write = write
         self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
@@ -78,7 +84,8 @@ struct PackageBuilder {
         let now = entries.filter { $0.kind == .file }
         let present = Dictionary(now.map { ($0.path, $0.chunks) }) { $1 }
         let isUnchanged =
-            absent.isEmpty && before.count == now.count + destroyed.count
+            absent.isEmpty && !destroyed.values.contains(.unfinished)
+            && before.count == now.count + destroyed.count
             && before.allSatisfy { destroyed[$0.path] != nil || present[$0.path] == $0.chunks }
         return isUnchanged ? destroyed : destroyed.filter { $0.value == .excess }
     }
@@ -182,6 +189,7 @@ struct PackageBuilder {
             return nil
         }
         guard snapshot.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
+        try write(file.raw)
         let cut = try? cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
             try mayGoOn()
         }
@@ -189,6 +197,7 @@ struct PackageBuilder {
             !FileSnapshot(try file.status()).differs(from: snapshot)
         else {
             isBusy = true
+            changing = snapshot.inode
             return nil
         }
         files[key] = PackageFile(snapshot: snapshot, chunks: chunks)

@@ -21,7 +21,7 @@ struct PackageRecorder {
     let closing: ClosingTime
 
     func recordPackage(
-        _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkPlace]
+        _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
         guard space.fits(work, item.key) else {
             writer.postpone(item.key)
@@ -34,7 +34,7 @@ struct PackageRecorder {
         var live: LivePackage?
         var isShownAgain = false
         if item.deleted == nil {
-            guard let cut = try cutPackage(item, prior, syncs: syncs) else {
+            guard let cut = try cutPackage(item, prior) else {
                 writer.postpone(item.key)
                 if work.attempts > 8, !placeholders.contains(item.key) { writer.startScan() }
                 return nil
@@ -56,7 +56,7 @@ struct PackageRecorder {
         if let live, let destroyed = live.destroyed {
             recording.item.changed = max(1, live.snapshot.changed)
             if !isShownAgain {
-                recording.problem =
+                recording.obstacle =
                     "\(item.name) has no new version: \(destroyed) in it was saved shortly before "
                     + "the machine stopped, and not all of the save reached the disk. Save or "
                     + "remove it to end this."
@@ -214,21 +214,24 @@ struct PackageRecorder {
     }
 
     /// Returns nil while a program changes the package.
-    private func cutPackage(_ item: Item, _ prior: Manifest?, syncs: Bool) throws(VolumeError)
+    private func cutPackage(_ item: Item, _ prior: Manifest?) throws(VolumeError)
         -> LivePackage?
     {
         guard let path = try writer.look({ try $0.path(of: item.key) }) else { return nil }
-        if syncs { try contents.syncTree() }
-        do throws(Errno) {
+        // The program may not have emptied the file yet whose contents are in the stash already.
+        guard !writer.state.unfinished.hasOpen(item.key) else { return nil }
+        var changing: UInt64?
+        cutting: do throws(Errno) {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
             guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
                 of: Protection(of: root.raw), powerLoss.map { LostPackageFiles($0, prior) },
-                mayGoOn: closing.check)
+                write: contents.write, mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
-            guard !builder.isBusy else { return nil }
+            changing = builder.changing
+            guard !builder.isBusy else { break cutting }
             for inner in builder.absent {
                 let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
                 placeholders.fetch(file.raw, of: item)
@@ -252,5 +255,7 @@ struct PackageRecorder {
             if error.isMissing { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
         }
+        if let changing { try contents.noteUnfinished(changing, of: item.key) }
+        return nil
     }
 }

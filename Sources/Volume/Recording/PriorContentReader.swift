@@ -99,9 +99,11 @@ extension ContentReader {
             var prior = prior
             // It had been another document's, and was changed there, or its times were set.
             if prior.isBase { try judge(&prior, descriptor.raw, snapshot, of: recording.item) }
-            if prior.save == nil, let powerLoss,
-                powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
-            {
+            var isPart = powerLoss?.mayBeUnfinished(entry, snapshot) == true
+            if !isPart, prior.save == nil, let powerLoss {
+                isPart = powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
+            }
+            if isPart {
                 prior.isBase = try !isRecorded(descriptor.raw, snapshot, of: recording.item)
             }
             return .found(

@@ -29,6 +29,8 @@ struct Recording {
     /// A message for people once this is committed. It would be premature before, because a change
     /// in the meantime may be the cause.
     var problem: String?
+    /// Why the file as it is gets no version, which ends when it is saved.
+    var obstacle: String?
 }
 
 extension Recording {
@@ -78,10 +80,7 @@ struct VersionRecorder {
         guard !pauses.isRecordingPaused else { return 0 }
         var count = 0
         do {
-            // When the volume is closing there is no time to sync everything that the disk has to
-            // write.
-            let syncsEach = keys.count <= 8 || closing.isLastWork
-            if !syncsEach { try contents.syncTree() }
+            let syncsEach = keys.count <= 8
             var recordings: [Recording] = []
             var places: [Digest: ChunkPlace] = [:]
             let started = cl_clock_monotonic_ns()
@@ -98,6 +97,7 @@ struct VersionRecorder {
                 }
             }
             guard !recordings.isEmpty else { return count }
+            try contents.commitWritten()
             if !places.isEmpty { try packs.sync() }
             // From now on, copies of these contents are synced before a program overwrites them.
             unrecorded.beginEra()
@@ -180,6 +180,7 @@ struct VersionRecorder {
         if recording.rest.isEmpty, !recording.isLiveDeferred {
             writer.state.pending[key] = nil
             writer.state.movedParts[key] = nil
+            writer.state.unfinished.endRecording(of: key)
         } else {
             writer.state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { writer.state.pending[key]?.save = nil }
@@ -192,6 +193,11 @@ struct VersionRecorder {
         let key = recording.item.key
         if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
         if let problem = recording.problem { reports.tell("bytes of \(key)", problem) }
+        if let obstacle = recording.obstacle {
+            reports.tell("version of \(key)", obstacle)
+        } else {
+            reports.untell("version of \(key)")
+        }
         if let snapshot = recording.keptTrace { kept.set(snapshot) }
         let conflicts = recording.versions.filter { $0.version.kind == .conflict }
         if !conflicts.isEmpty, let path = try? writer.look({ try $0.path(of: key) }) {
@@ -225,7 +231,7 @@ struct VersionRecorder {
         }
         do throws(VolumeError) {
             switch item.kind {
-            case .package: return try packages.recordPackage(item, work, syncs: syncs, &places)
+            case .package: return try packages.recordPackage(item, work, &places)
             case .file: return try recordFile(item, work, syncs: syncs, &places)
             case .directory: return try packages.recordPriorPackage(item, work, &places)
             case .symlink, .special:
@@ -427,6 +433,10 @@ struct VersionRecorder {
         }
         if recording.work.priorContents.contains(where: contents.hasOverwritten) {
             recording.item.inPlace += 1
+        }
+        if live.isUnfinished {
+            recording.obstacle = LostContents.unfinished(recording.item.name)
+            return current
         }
         let protection = Protection(of: live.descriptor.raw)
         if live.cut.digest == current?.content {

@@ -66,6 +66,7 @@ struct LastVersionDisplay {
                 }
                 do throws(Errno) {
                     switch kind {
+                    case .unfinished: break
                     case .excess: try cut(file.raw, to: entry.size, modified: entry.modified)
                     case .contents:
                         let mark = PlaceholderMark(item: item.id, version: version.id)

@@ -14,6 +14,7 @@ struct PowerLoss: Sendable {
     /// of files; if that was behind then, as on a machine without a battery, it is an hour after
     /// the newest change that is known.
     let time: Int64
+    let unfinished: LostSaves
 
     private static let bootKey = "boot"
     private static let timeKey = "power_loss"
@@ -26,24 +27,38 @@ struct PowerLoss: Sendable {
     static func last(
         _ journal: Journal, wasClosed: Bool, opened: Int64, _ clocks: MachineClocks
     ) throws(VolumeError) -> PowerLoss? {
-        let known = try journal.read { (try $0.value(bootKey), try $0.value(timeKey)) }
+        let known = try journal.read {
+            (try $0.value(bootKey), try $0.value(timeKey), try UnfinishedFile.areLeft(in: $0))
+        }
         let boot = clocks.boot()
-        let last = known.1.flatMap { Int64($0) }.map { PowerLoss(time: $0) }
-        guard known.0 != boot else { return last }
-        let isNew = known.0 != nil && !wasClosed
-        var found = last
+        let isNew = known.0 != nil && known.0 != boot && !wasClosed
+        var time = known.1.flatMap { Int64($0) }
         if isNew {
             let newest = try journal.read { try $0.newestChange() }
             let isBehind = opened < newest
             // That clock has ticks of some milliseconds, and what was changed in the tick of the
             // opening was changed before it, because no program had the volume yet.
-            found = PowerLoss(time: isBehind ? newest &+ 3_600_000_000_000 : opened &+ 1)
+            time = isBehind ? newest &+ 3_600_000_000_000 : opened &+ 1
         }
-        try journal.write { t in
-            try t.set(bootKey, to: boot)
-            if let found { try t.set(timeKey, to: String(found.time)) }
+        if known.0 != boot || known.2 {
+            try journal.write { [time] t in
+                try t.set(bootKey, to: boot)
+                if let time { try t.set(timeKey, to: String(time)) }
+                if isNew, let time { try t.loseUnfinished(before: time) }
+                try t.forgetUnfinished()
+            }
         }
-        return found
+        guard let time else { return nil }
+        let unfinished = try journal.read { try UnfinishedFile.lost(in: $0) }
+        return PowerLoss(time: time, unfinished: LostSaves(unfinished))
+    }
+
+    /// Whether a file may hold only a part of what a program was saving when the machine stopped.
+    func mayBeUnfinished(_ snapshot: FileSnapshot) -> Bool { unfinished.contains(snapshot) }
+
+    /// The same of a file that was moved to the stash before the stop.
+    func mayBeUnfinished(_ entry: Stash.Entry, _ snapshot: FileSnapshot) -> Bool {
+        entry.kind == .displaced && entry.saved < time && mayBeUnfinished(snapshot)
     }
 
     /// Whether a file that was last changed before the machine stopped has allocated blocks and
@@ -54,8 +69,8 @@ struct PowerLoss: Sendable {
         guard snapshot.isFile, snapshot.size > 0, min(snapshot.modified, snapshot.changed) < time
         else { return false }
         func isUnwritten() -> Bool {
-            let extents = Extents.first(of: file)
-            return !extents.isEmpty && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
+            let extents = FileExtents.first(of: file)
+            return !extents.isEmpty && extents.allSatisfy { $0.flags & FileExtents.unwritten != 0 }
         }
         // Blocks that are on their way to the disk look the same until they have arrived.
         return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
@@ -74,8 +89,8 @@ struct PowerLoss: Sendable {
         guard snapshot.isFile, snapshot.size > 0, max(snapshot.modified, snapshot.changed) < time
         else { return false }
         func isUnwritten() -> Bool {
-            let extents = Extents.first(of: file).filter { $0.logical < UInt64(snapshot.size) }
-            return extents.last.map { $0.flags & Extents.unwritten != 0 } ?? false
+            let extents = FileExtents.first(of: file).filter { $0.logical < UInt64(snapshot.size) }
+            return extents.last.map { $0.flags & FileExtents.unwritten != 0 } ?? false
         }
         // Blocks that are on their way to the disk look the same until they have arrived.
         return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
@@ -93,7 +108,7 @@ struct PowerLoss: Sendable {
             return true
         }
         func hasUnwritten() -> Bool {
-            Extents.first(of: file).contains { $0.flags & Extents.unwritten != 0 }
+            FileExtents.first(of: file).contains { $0.flags & FileExtents.unwritten != 0 }
         }
         // Blocks that are on their way to the disk look the same until they have arrived.
         return hasUnwritten() && cl_fsync(file, 1) == 0 && hasUnwritten()
@@ -103,49 +118,5 @@ struct PowerLoss: Sendable {
     /// that was moved aside after the loss of power had been in the tree until then.
     func mayHaveLostEnd(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
         entry.kind == .displaced && mayHaveLostEnd(file, snapshot)
-    }
-
-    /// A file's extents by FIEMAP (linux/fiemap.h); empty if the file system does not support it.
-    private enum Extents {
-        static let unwritten: UInt32 = 0x800
-        private static let request: UInt = 0xc020_660b
-
-        struct Extent {
-            var logical: UInt64 = 0
-            var physical: UInt64 = 0
-            var length: UInt64 = 0
-            var reserved64: (UInt64, UInt64) = (0, 0)
-            var flags: UInt32 = 0
-            var reserved: (UInt32, UInt32, UInt32) = (0, 0, 0)
-        }
-
-        private struct Header {
-            var start: UInt64 = 0
-            var length = UInt64.max
-            var flags: UInt32 = 0
-            var mappedExtents: UInt32 = 0
-            var extentCount: UInt32 = 0
-            var reserved: UInt32 = 0
-        }
-
-        /// The extents, if there are fewer than 64; a file with more has certainly been written.
-        static func first(of file: Int32) -> [Extent] {
-            let count = 64
-            let size = MemoryLayout<Header>.size + count * MemoryLayout<Extent>.stride
-            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
-            defer { buffer.deallocate() }
-            buffer.initializeMemory(as: UInt8.self, repeating: 0)
-            var header = Header()
-            header.extentCount = UInt32(count)
-            buffer.storeBytes(of: header, as: Header.self)
-            guard cl_ioctl(file, request, buffer.baseAddress) == 0 else { return [] }
-            let mapped = Int(buffer.load(as: Header.self).mappedExtents)
-            guard mapped < count else { return [] }
-            return (0..<mapped).map {
-                buffer.load(
-                    fromByteOffset: MemoryLayout<Header>.size + $0 * MemoryLayout<Extent>.stride,
-                    as: Extent.self)
-            }
-        }
     }
 }

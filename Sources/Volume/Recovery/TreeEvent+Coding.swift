@@ -87,6 +87,8 @@ extension TreeEvent {
             out.append(b)
             out.append(traceB)
             out.append(actor)
+        case .opened(let inode): out.append(kind: 21, inode)
+        case .closed(let inode): out.append(kind: 22, inode)
         case .secured(let inode, let stash, let actor):
             out.append(6)
             out.append(fixed: inode)
@@ -96,15 +98,9 @@ extension TreeEvent {
             out.append(isLate ? 7 : 17)
             out.append(fixed: inode)
             out.append(actor)
-        case .untouched(let inode):
-            out.append(8)
-            out.append(fixed: inode)
-        case .packaged(let inode):
-            out.append(9)
-            out.append(fixed: inode)
-        case .gone(let inode):
-            out.append(10)
-            out.append(fixed: inode)
+        case .untouched(let inode): out.append(kind: 8, inode)
+        case .packaged(let inode): out.append(kind: 9, inode)
+        case .gone(let inode): out.append(kind: 10, inode)
         case .attributes(let inode, let protection):
             out.append(protection == nil ? 11 : 18)
             out.append(fixed: inode)
@@ -156,15 +152,6 @@ extension TreeEvent {
             let isLate = reader.last == 7
             guard let inode: UInt64 = reader.fixed(), let actor = reader.actor() else { return nil }
             self = .saved(inode: inode, isLate: isLate, by: actor)
-        case 8:
-            guard let inode: UInt64 = reader.fixed() else { return nil }
-            self = .untouched(inode: inode)
-        case 9:
-            guard let inode: UInt64 = reader.fixed() else { return nil }
-            self = .packaged(inode: inode)
-        case 10:
-            guard let inode: UInt64 = reader.fixed() else { return nil }
-            self = .gone(inode: inode)
         case 11:
             guard let inode: UInt64 = reader.fixed() else { return nil }
             self = .attributes(inode: inode)
@@ -182,6 +169,22 @@ extension TreeEvent {
                 return nil
             }
             self = .attributes(inode: inode, protection)
+        case let kind?:
+            guard let event = TreeEvent(ofInode: kind, from: &reader) else { return nil }
+            self = event
+        case nil: return nil
+        }
+    }
+
+    /// An event that has only an inode number.
+    private init?(ofInode kind: UInt8, from reader: inout EventReader) {
+        guard let inode: UInt64 = reader.fixed() else { return nil }
+        switch kind {
+        case 8: self = .untouched(inode: inode)
+        case 9: self = .packaged(inode: inode)
+        case 10: self = .gone(inode: inode)
+        case 21: self = .opened(inode: inode)
+        case 22: self = .closed(inode: inode)
         default: return nil
         }
     }
@@ -192,6 +195,11 @@ extension [UInt8] {
     fileprivate mutating func append(_ base: NamedBase) {
         append(fixed: UInt64(bitPattern: base.size))
         append(fixed: UInt64(bitPattern: base.modified))
+    }
+
+    fileprivate mutating func append(kind: UInt8, _ inode: UInt64) {
+        append(kind)
+        append(fixed: inode)
     }
 
     fileprivate mutating func append(fixed value: some FixedWidthInteger) {

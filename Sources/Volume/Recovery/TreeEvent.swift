@@ -23,6 +23,10 @@ package enum TreeEvent: Sendable {
         by: Actor)
     /// The contents of two names were exchanged.
     case exchanged(DirectoryEntry, FileSnapshot, DirectoryEntry, FileSnapshot, by: Actor)
+    /// A program opened a file for writing whose contents until now need not be kept.
+    case opened(inode: UInt64)
+    /// The last writer closed such a file without having changed it.
+    case closed(inode: UInt64)
     /// A program opened a document for writing in place; its contents until now are in the stash.
     case secured(inode: UInt64, stash: String, by: Actor)
     /// The inode's present contents replaced contents other than those that they were made from.
@@ -45,7 +49,8 @@ package enum TreeEvent: Sendable {
     var changesNames: Bool {
         switch self {
         case .created, .linked, .removed, .renamed, .exchanged, .swapped: true
-        case .secured, .unseen, .saved, .untouched, .gone, .packaged, .attributes: false
+        case .opened, .closed, .secured, .unseen, .saved, .untouched, .gone, .packaged, .attributes:
+            false
         }
     }
 

@@ -104,7 +104,9 @@ struct TreeRebuilding {
     private mutating func make(
         _ arrival: Arrival, _ item: Item, in directory: Int32, fill: Filling
     ) throws {
-        try Preparing(arrival: arrival, directory: directory).make(item.name, fill: fill)
+        try Preparing(
+            arrival: arrival, directory: directory, barrier: WriteBarrier(directory: directory)
+        ).make(item.name, fill: fill)
         made += 1
         let file = try openBeneath([item.name], from: directory, flags: O_PATH)
         // The file is no arrival that the recorder expects, so the tag is removed.

@@ -9,6 +9,8 @@ package struct Writing: Sendable {
     var baseline: FileSnapshot?
     /// The program that opened it for writing last.
     var actor = Actor(process: 0, uid: 0, program: "")
+    /// Whether the recorder was told that it is open.
+    var isAnnounced = false
     /// Whether its old contents were put into the stash for the first writer.
     var isSecured = false
     /// For a large file, the pre-image log in which handles save what they are about to overwrite.
@@ -47,6 +49,13 @@ package struct Writing: Sendable {
 
     mutating func remove(_ synced: UnsyncedContents) {
         unsynced.removeAll { synced.names.contains($0) }
+    }
+
+    /// To be called if a truncation has failed after `Volume.willTruncate` had prepared it.
+    package mutating func truncationFailed(_ inode: UInt64, of volume: Volume) {
+        guard writers == 0, isSecured else { return }
+        isSecured = false
+        volume.events.append(.untouched(inode: inode))
     }
 
     private static let unsyncedMax = 64

@@ -10,7 +10,7 @@ final class JournalWriter {
     private let stash: Stash
     private let settings: Settings
     private let debounce: Debounce
-    private let nameBarrier: NameBarrier
+    let barrier: WriteBarrier
     var state = RecorderState()
     /// Whether the present transaction describes names that may not be on the disk yet.
     var describesNames = false
@@ -28,7 +28,7 @@ final class JournalWriter {
         self.stash = stash
         self.settings = settings
         self.debounce = debounce
-        nameBarrier = NameBarrier(stash: stash.directory)
+        barrier = WriteBarrier(directory: stash.directory)
     }
 
     /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.
@@ -39,7 +39,8 @@ final class JournalWriter {
             try journal.write { t in
                 try body(t)
                 try writePriorContents(t)
-                if describesNames { try nameBarrier.pass() }
+                try state.unfinished.write(t) { [pending = state.pending] in pending[$0] != nil }
+                if describesNames { try barrier.pass() }
             }
         } catch {
             state.revert()

@@ -47,6 +47,7 @@ struct RecorderState {
     var copies = RevertibleDictionary<UInt64, Int64>()
     /// What was moved out of each package since it was last recorded.
     var movedParts = RevertibleDictionary<Int64, [MovedPart]>()
+    var unfinished = UnfinishedFiles()
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
     /// Stash files to remove once the transaction is committed.
@@ -78,6 +79,7 @@ struct RecorderState {
         written.mark()
         copies.mark()
         movedParts.mark()
+        unfinished.mark()
         before = (
             isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews
         )
@@ -93,6 +95,7 @@ struct RecorderState {
         written.removeMark()
         copies.removeMark()
         movedParts.removeMark()
+        unfinished.removeMark()
         before = nil
     }
 
@@ -106,6 +109,7 @@ struct RecorderState {
         written.revert()
         copies.revert()
         movedParts.revert()
+        unfinished.revert()
         // These two are empty between transactions.
         (adopted, marked) = ([], [])
         guard let before else { return }

@@ -39,6 +39,8 @@ struct Examination {
     var findings: [Finding] = []
     /// The place of each undamaged chunk in the packs.
     private var stored: [Digest: ChunkLocation] = [:]
+    /// Files that may hold only a part of a save.
+    private var lostSaves: LostSaves?
     private var newPlaces: [Digest: ChunkPlace] = [:]
     /// Documents with prior contents that are not recorded yet.
     private var waiting: Set<Int64> = []
@@ -56,6 +58,7 @@ struct Examination {
     }
 
     mutating func run() -> [Finding] {
+        lostSaves = (try? journal.read { try UnfinishedFile.lost(in: $0) }).map(LostSaves.init)
         for problem in journal.integrityProblems() {
             add(.damage, "journal", "The journal is damaged: \(problem).")
         }
@@ -255,7 +258,12 @@ struct Examination {
             return present
         }
         let snapshot = FileSnapshot(status)
-        if snapshot.changed == item.changed, UInt64(snapshot.size) == item.size {
+        if lostSaves?.contains(snapshot) == true {
+            add(
+                .note, shown,
+                "\(shown) was being saved when the machine stopped, and may hold only a part of "
+                    + "what was to be saved. Save it, or restore a version.")
+        } else if snapshot.changed == item.changed, UInt64(snapshot.size) == item.size {
             add(
                 .damage, shown,
                 "\(shown) does not hold what its version \(current.number) recorded, although "

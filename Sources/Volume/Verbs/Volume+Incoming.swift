@@ -20,7 +20,9 @@ extension Volume {
     ) throws(VolumeError) -> String {
         let name = incoming.newName(arrival.mark)
         do throws(VolumeError) {
-            try Preparing(arrival: arrival, directory: incoming.directory).make(
+            try Preparing(
+                arrival: arrival, directory: incoming.directory, barrier: incoming.barrier
+            ).make(
                 Name(name), fill: fill)
         } catch {
             incoming.remove(Name(name))
@@ -30,17 +32,9 @@ extension Volume {
         return name
     }
 
-    /// Syncs everything that was prepared, before a batch of steps.
+    /// Makes durable what was prepared, before a batch of steps.
     package func syncIncoming() throws(VolumeError) {
-        do throws(Errno) {
-            // syncfs(2) does not accept an O_PATH descriptor.
-            let directory = try Descriptor(
-                opening: ".", in: incoming.directory, flags: O_RDONLY | O_DIRECTORY)
-            try check(cl_syncfs(directory.raw))
-        } catch {
-            throw VolumeError(
-                .system, "Changes from the hub cannot be synced to the disk: \(error).")
-        }
+        try incoming.barrier.pass()
     }
 
     /// A new name in `incoming/` for a package that the hub has removed, where it stays until its

@@ -31,6 +31,7 @@ extension Volume {
             writing.baseline = nil
             writing.writers += 1
             writing.actor = actor
+            writing.isAnnounced = !traits.contains(.local)
             return .direct
         }
         let snapshot = FileSnapshot(status)
@@ -63,6 +64,10 @@ extension Volume {
                 by: actor)
             if let needed { return .slow(needed) }
             writing.baseline = snapshot
+            writing.isAnnounced = !traits.contains(.local)
+            if writing.isAnnounced, !writing.isSecured {
+                events.append(.opened(inode: snapshot.inode))
+            }
         }
         noteUnseen(seen, snapshot, isSecured: writing.writers > 0 || writing.isSecured)
         writing.writers += 1
@@ -95,11 +100,19 @@ extension Volume {
         writing.preImages = nil
         writing.isSecured = false
         writing.isLate = false
-        guard found, !traits.contains(.local) else { return }
+        let isAnnounced = writing.isAnnounced
+        writing.isAnnounced = false
+        guard found else { return }
         let snapshot = FileSnapshot(status)
+        guard !traits.contains(.local) else {
+            // It got a local name while it was open.
+            if isAnnounced { events.append(.closed(inode: snapshot.inode)) }
+            return
+        }
         if let baseline = writing.baseline, !snapshot.differs(from: baseline) {
             kept.endUse(snapshot)
-            if isSecured { events.append(.untouched(inode: snapshot.inode)) }
+            let inode = snapshot.inode
+            events.append(isSecured ? .untouched(inode: inode) : .closed(inode: inode))
         } else {
             if !writing.isSynced(snapshot) { unrecorded.add(snapshot, since: writing.era) }
             events.append(.saved(inode: snapshot.inode, isLate: isLate, by: writing.actor))
@@ -114,12 +127,15 @@ extension Volume {
     }
 
     /// Called after fsync(2): the present contents are promised to be on the disk, as if they were
-    /// recorded.
-    package func didSync(_ writing: inout Writing, _ old: UnsyncedContents, file: Int32) {
+    /// recorded. Returns what `OpenContents.didSync` must be told of.
+    package func didSync(
+        _ writing: inout Writing, _ old: UnsyncedContents, file: Int32
+    ) -> FileSnapshot? {
         writing.remove(old)
         let snapshot = snapshot(file)
         writing.synced = snapshot
         unrecorded.remove(inode: snapshot.inode)
+        return writing.isAnnounced ? snapshot : nil
     }
 
     /// Called after syncfs(2).

@@ -43,6 +43,7 @@ package final class Volume: Sendable {
     let ignoreFile: IgnoreFile
     package let readOnly = ReadOnlyFlag()
     let incoming: Incoming
+    package let openContents: OpenContents
     let recorder: Recorder
     let room: Room
     /// The events that a killed daemon has left.
@@ -83,6 +84,7 @@ package final class Volume: Sendable {
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
             leftovers: leftovers, incoming: incoming, displaced: displaced,
             reserve: store.reserve, room: room)
+        openContents = recorder.writer.state.unfinished.contents
         self.store = store
         journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
         wake.set { [weak recorder, room] in

@@ -1,0 +1,82 @@
+import Model
+
+/// A file that programs had open for writing when the machine stopped. What it holds may be a part
+/// of a save.
+package struct UnfinishedFile: Hashable, Sendable {
+    /// The file was changed last before this time if it is still as the stop has left it; in
+    /// nanoseconds since 1970.
+    package var lost: Int64
+    /// The size and the modification time that it had when a program synced it last, which is no
+    /// part then.
+    package var synced: SyncedContents?
+
+    package init(lost: Int64, synced: SyncedContents? = nil) {
+        self.lost = lost
+        self.synced = synced
+    }
+}
+
+/// What tells the contents of a file that a program has synced from later ones.
+package struct SyncedContents: Hashable, Sendable {
+    package var size: Int64
+    /// Nanoseconds since 1970.
+    package var modified: Int64
+
+    package init(size: Int64, modified: Int64) {
+        self.size = size
+        self.modified = modified
+    }
+}
+
+extension Transaction {
+    /// Notes that programs have a file open for writing, and what was synced of it.
+    package func addUnfinished(_ inode: UInt64, _ synced: SyncedContents?) throws(VolumeError) {
+        try run(
+            """
+            INSERT OR REPLACE INTO unfinished (inode, lost, size, modified)
+            VALUES (?, NULL, ?, ?)
+            """, [.bits(inode), .integer(synced?.size), .integer(synced?.modified)])
+    }
+
+    /// Notes what was synced of an unfinished file.
+    package func setSynced(_ synced: SyncedContents, of inode: UInt64) throws(VolumeError) {
+        try run(
+            "UPDATE unfinished SET size = ?, modified = ? WHERE inode = ? AND lost IS NULL",
+            [.integer(synced.size), .integer(synced.modified), .bits(inode)])
+    }
+
+    package func removeUnfinished(_ inode: UInt64) throws(VolumeError) {
+        try run("DELETE FROM unfinished WHERE inode = ?", [.bits(inode)])
+    }
+
+    /// Notes that the machine has stopped while files were unfinished, before this time.
+    package func loseUnfinished(before time: Int64) throws(VolumeError) {
+        try run("UPDATE unfinished SET lost = ? WHERE lost IS NULL", [.integer(time)])
+    }
+
+    /// Removes those that a daemon has left while the machine went on.
+    package func forgetUnfinished() throws(VolumeError) {
+        try run("DELETE FROM unfinished WHERE lost IS NULL", [])
+    }
+}
+
+extension UnfinishedFile {
+    /// Whether a daemon has left unfinished files.
+    package static func areLeft(in reader: Reader) throws(VolumeError) -> Bool {
+        try reader.first("SELECT 1 FROM unfinished WHERE lost IS NULL LIMIT 1", []) { _ in true }
+            ?? false
+    }
+
+    /// The files that were unfinished when the machine stopped, by inode number.
+    package static func lost(in reader: Reader) throws(VolumeError) -> [UInt64: UnfinishedFile] {
+        let rows = try reader.all(
+            "SELECT inode, lost, size, modified FROM unfinished WHERE lost IS NOT NULL", []
+        ) { columns in
+            let synced =
+                columns.isNull(2) || columns.isNull(3)
+                ? nil : SyncedContents(size: columns.integer(2), modified: columns.integer(3))
+            return (columns.bits(0), UnfinishedFile(lost: columns.integer(1), synced: synced))
+        }
+        return Dictionary(rows) { $1 }
+    }
+}

@@ -1,0 +1,196 @@
+import Foundation
+import Glibc
+import Model
+import Support
+import Testing
+
+@testable import Volume
+
+/// A file system may have put a part of a save on the disk when the power fails: what was flushed
+/// while a program was writing. That is nobody's version.
+struct UnfinishedSaveTests {
+    let program = Program(process: 10, name: "nano")
+
+    /// What the program was doing.
+    enum Saving: CaseIterable {
+        case new, emptied, inPlace, appended, inPackage, replaced
+        /// The document had been saved in place often, so nothing of it is moved aside any more.
+        case inPlaceAgain
+
+        var file: String { self == .inPackage ? "p.pages/a" : "a" }
+        var document: String { self == .inPackage ? "p.pages" : "a" }
+    }
+
+    private let first = UnfinishedSaveTests.noise(7, 3_000_000)
+    private let part = UnfinishedSaveTests.noise(8, 100_000)
+
+    private static func noise(_ seed: UInt64, _ count: Int) -> [UInt8] {
+        var noise = Noise(seed: seed)
+        return noise.bytes(count)
+    }
+
+    /// Returns what the document's versions held when the program began.
+    private func begin(_ how: Saving, _ tree: ProgramTree) throws -> (
+        handle: ProgramTree.Handle, before: [[UInt8]]
+    ) {
+        if how == .inPackage { try tree.mkdir("p.pages", by: program) }
+        if how != .new {
+            try tree.save(how.file, first, by: program)
+            #expect(tree.quiet())
+        }
+        if how == .inPlaceAgain {
+            for number in UInt8(0)..<3 {
+                try tree.writeInPlace("a", [number], at: 0, by: program)
+                #expect(tree.quiet())
+            }
+        }
+        let before = try contents(tree, how)
+        let flags =
+            switch how {
+            case .new: O_WRONLY | O_CREAT
+            case .emptied, .replaced, .inPackage: O_WRONLY | O_TRUNC
+            case .inPlace, .inPlaceAgain: O_WRONLY
+            case .appended: O_WRONLY | O_APPEND
+            }
+        let handle = try tree.open(how.file, flags, by: program)
+        try tree.write(handle, part)
+        return (handle, before)
+    }
+
+    private func unfinished(_ tree: ProgramTree) throws -> Int? {
+        Int(
+            try Command(
+                "sqlite3", "\(tree.store)/journal.sqlite", "SELECT count(*) FROM unfinished"
+            ).succeed().trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
+    private func waitUntilKnown(_ tree: ProgramTree) throws {
+        try wait(seconds: 30, for: "the journal to know the open file") {
+            try unfinished(tree) == 1 ? true : nil
+        }
+    }
+
+    private func losePower(
+        _ tree: ProgramTree, keepsLog: Bool, _ handle: ProgramTree.Handle
+    ) throws {
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        settings.clocks.boot = { "another one" }
+        try tree.reopen(settings) {
+            Glibc.close(handle.descriptor)
+            Glibc.close(handle.path)
+            guard !keepsLog else { return }
+            for name in try FileManager.default.contentsOfDirectory(atPath: tree.store)
+            where name.hasPrefix("events.") {
+                try FileManager.default.removeItem(atPath: "\(tree.store)/\(name)")
+            }
+        }
+        #expect(tree.quiet())
+    }
+
+    private func contents(_ tree: ProgramTree, _ how: Saving) throws -> [[UInt8]] {
+        guard let history = try tree.volume.history(at: names(how.document)) else { return [] }
+        return try history.versions.map { version in
+            let content = try tree.volume.content(of: version.id)
+            let index = content.manifest.entries.firstIndex { $0.kind == .file } ?? 0
+            return try tree.bytes(content, entry: index)
+        }
+    }
+
+    @Test(arguments: Saving.allCases, [true, false])
+    func aPartOfASaveIsNoVersion(_ how: Saving, keepsLog: Bool) throws {
+        let tree = try ProgramTree()
+        let (handle, before) = try begin(how, tree)
+        try waitUntilKnown(tree)
+        if how == .replaced {
+            try tree.save("b", "other", by: program)
+            try tree.rename("b", "a", by: program)
+        }
+        let held = tree.contents(how.file)
+        try losePower(tree, keepsLog: keepsLog, handle)
+        let after = try contents(tree, how)
+        if how == .replaced {
+            #expect(after == before + [Array("other".utf8)])
+        } else {
+            #expect(after == before)
+            #expect(tree.contents(how.file) == held)
+            let problems = try tree.volume.status().problems
+            #expect(problems.contains { $0.contains("the machine stopped") })
+        }
+        #expect(how == .new ? after.isEmpty : after.contains(first))
+        try tree.save(how.file, "finished", by: program)
+        #expect(tree.quiet())
+        #expect(try contents(tree, how).last == Array("finished".utf8))
+        #expect(try unfinished(tree) == (how == .replaced ? 1 : 0))
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
+    /// What a program has synced is no part, whether the journal knew the open file or not.
+    @Test(arguments: [true, false]) func whatIsSyncedIsAVersion(isKnown: Bool) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "one", by: program)
+        #expect(tree.quiet())
+        let handle = try tree.open("a", O_WRONLY | O_TRUNC, by: program)
+        try tree.write(handle, Array("tw".utf8))
+        if isKnown {
+            try tree.sync(handle)
+            try waitUntilKnown(tree)
+        } else {
+            try waitUntilKnown(tree)
+            try tree.sync(handle)
+        }
+        try losePower(tree, keepsLog: false, handle)
+        #expect(try tree.texts("a") == ["one", "tw"])
+        tree.stop()
+    }
+
+    /// A program may set the times of what it has saved to any time.
+    @Test func aSaveEndsIt() throws {
+        let tree = try ProgramTree()
+        let (handle, _) = try begin(.emptied, tree)
+        try waitUntilKnown(tree)
+        try losePower(tree, keepsLog: false, handle)
+        try tree.writeInPlace("a", Array("x".utf8), at: 0, by: program)
+        try tree.setTime("a", seconds: 1)
+        #expect(tree.quiet())
+        #expect(try contents(tree, .emptied).last == Array("x".utf8) + part[1...])
+        tree.stop()
+    }
+
+    /// What was closed and recorded before, or is a version's contents anyway, is no part.
+    @Test func whatIsWholeStaysAVersion() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "one", by: program)
+        #expect(tree.quiet())
+        let handle = try tree.open("a", O_RDWR, by: program)
+        try waitUntilKnown(tree)
+        tree.close(handle)
+        #expect(tree.quiet())
+        #expect(try unfinished(tree) == 0)
+        let again = try tree.open("a", O_RDWR, by: program)
+        try waitUntilKnown(tree)
+        try losePower(tree, keepsLog: false, again)
+        #expect(try tree.texts("a") == ["one"])
+        #expect(try tree.volume.status().problems == [])
+        try tree.append("a", Array("two".utf8), by: program)
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["one", "onetwo"])
+        tree.stop()
+    }
+
+    /// A daemon that is killed leaves what programs have written, and so has the file system.
+    @Test func withoutALossOfPowerItIsAVersion() throws {
+        let tree = try ProgramTree()
+        let (handle, _) = try begin(.emptied, tree)
+        try waitUntilKnown(tree)
+        try tree.crash {
+            Glibc.close(handle.descriptor)
+            Glibc.close(handle.path)
+        }
+        #expect(tree.quiet())
+        #expect(try contents(tree, .emptied) == [first, part])
+        #expect(try unfinished(tree) == 0)
+        tree.stop()
+    }
+}
