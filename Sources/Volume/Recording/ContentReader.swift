@@ -57,6 +57,7 @@ final class ContentReader {
     /// Makes durable what was written.
     func commitWritten() throws(VolumeError) {
         guard hasWritten else { return }
+        try writer.noteOpenFiles()
         try writer.barrier.pass()
         hasWritten = false
     }

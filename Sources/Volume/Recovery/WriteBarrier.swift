@@ -41,6 +41,10 @@ struct WriteBarrier: Sendable {
         commit = Commit(cl_filesystem_type("/proc/self/fd/\(directory)"))
     }
 
+    /// Whether `pass` may also make durable a part of what a program is writing. Btrfs begins to
+    /// write a file that was emptied as soon as anybody closes it.
+    var commitsParts: Bool { commit != .ofInode }
+
     /// Writes a file's contents. They are durable after the next `pass`.
     func write(_ file: Int32) throws(Errno) {
         do throws(Errno) {

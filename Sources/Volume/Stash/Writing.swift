@@ -31,6 +31,11 @@ package struct Writing: Sendable {
 
     package init() {}
 
+    mutating func announce(_ inode: UInt64, in contents: OpenContents) {
+        isAnnounced = true
+        contents.opened(inode)
+    }
+
     mutating func addUnsynced(_ stash: String) {
         if unsynced.count >= Writing.unsyncedMax { unsynced.removeFirst() }
         unsynced.append(stash)

@@ -36,6 +36,7 @@ final class JournalWriter {
         state.mark()
         describesNames = false
         do throws(VolumeError) {
+            try noteOpenFiles()
             try journal.write { t in
                 try body(t)
                 try writePriorContents(t)
@@ -48,6 +49,11 @@ final class JournalWriter {
         }
         state.removeMark()
         didCommit()
+    }
+
+    /// To be called before `barrier.pass`, which may make durable what programs are writing.
+    func noteOpenFiles() throws(VolumeError) {
+        if barrier.commitsParts { try state.unfinished.contents.noteAll(in: journal) }
     }
 
     /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,

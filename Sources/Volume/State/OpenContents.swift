@@ -1,42 +1,82 @@
 import Journal
+import Model
 import Synchronization
 
-/// What programs have synced of the files that they have open for writing. The threads that serve
-/// fsync(2) use it, and the recorder.
+/// The files that programs have open for writing, and what was synced of them. The threads that
+/// serve requests use it, and the recorder.
 package final class OpenContents: Sendable {
     private struct State {
-        var synced: [UInt64: SyncedContents] = [:]
+        var open: Set<UInt64> = []
         /// The files that the journal has as unfinished.
         var noted: Set<UInt64> = []
+        /// Those of the open files that it does not have.
+        var unnoted: Set<UInt64> = []
+        var synced: [UInt64: SyncedContents] = [:]
     }
 
     private let state = Mutex(State())
+    /// What was synced of more files than these is forgotten, except of those that the journal has.
+    private static let syncedMax = 4096
+
+    func opened(_ inode: UInt64) {
+        state.withLock { state in
+            state.open.insert(inode)
+            if !state.noted.contains(inode) { state.unnoted.insert(inode) }
+        }
+    }
+
+    func closed(_ inode: UInt64) {
+        state.withLock { state in
+            state.open.remove(inode)
+            state.unnoted.remove(inode)
+        }
+    }
 
     /// Called after fsync(2), before the program is answered: what it has synced is no part of a
     /// save. Without the journal's row, the worst is that a person has to confirm that.
-    package func didSync(_ snapshot: FileSnapshot?, _ journal: Journal) {
-        guard let snapshot else { return }
+    package func didSync(_ snapshot: FileSnapshot, _ journal: Journal) {
         let contents = SyncedContents(size: snapshot.size, modified: snapshot.modified)
         let isNoted = state.withLock { state in
+            if state.synced.count >= OpenContents.syncedMax {
+                state.synced = state.synced.filter { state.noted.contains($0.key) }
+            }
             state.synced[snapshot.inode] = contents
             return state.noted.contains(snapshot.inode)
         }
         if isNoted { try? journal.write { try $0.setSynced(contents, of: snapshot.inode) } }
     }
 
+    /// Adds all open files to the journal that it does not have.
+    func noteAll(in journal: Journal) throws(VolumeError) {
+        let files = state.withLock { state in
+            defer {
+                state.noted.formUnion(state.unnoted)
+                state.unnoted = []
+            }
+            return state.unnoted.map { ($0, state.synced[$0]) }
+        }
+        guard !files.isEmpty else { return }
+        try journal.write { t in
+            for (inode, synced) in files { try t.addUnfinished(inode, synced) }
+        }
+    }
+
+    func isNoted(_ inode: UInt64) -> Bool { state.withLock { $0.noted.contains(inode) } }
+
     /// The journal is about to have the file as unfinished. Returns what was synced of it.
     func note(_ inode: UInt64) -> SyncedContents? {
         state.withLock { state in
             state.noted.insert(inode)
+            state.unnoted.remove(inode)
             return state.synced[inode]
         }
     }
 
-    /// The file is closed, and its contents are recorded or were not changed.
+    /// The journal does not have the file any more.
     func remove(_ inode: UInt64) {
         state.withLock { state in
-            state.synced[inode] = nil
             state.noted.remove(inode)
+            if state.open.contains(inode) { state.unnoted.insert(inode) }
         }
     }
 }

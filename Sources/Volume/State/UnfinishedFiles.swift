@@ -12,6 +12,8 @@ struct UnfinishedFiles {
     /// What has changed since the last transaction.
     private var begun: Set<UInt64> = []
     private var ended: Set<Int64> = []
+    /// Files that the journal has, and that belong to no item.
+    private var strays: Set<UInt64> = []
 
     /// A program has opened a file of this item for writing.
     mutating func begin(_ inode: UInt64, of item: Int64) {
@@ -24,10 +26,13 @@ struct UnfinishedFiles {
 
     /// The last program has closed the file.
     mutating func end(_ inode: UInt64) {
-        if let item = open.removeValue(forKey: inode) {
-            ended.insert(item)
-            if noted[item]?.contains(inode) != true { contents.remove(inode) }
+        let isNoted = contents.isNoted(inode)
+        guard let item = open.removeValue(forKey: inode) else {
+            if isNoted { strays.insert(inode) }
+            return
         }
+        ended.insert(item)
+        if isNoted { noted[item, default: []].insert(inode) }
     }
 
     /// Nothing of this item is left to be recorded.
@@ -43,14 +48,16 @@ struct UnfinishedFiles {
         for item in ended where !isPending(item) {
             guard let files = noted[item] else { continue }
             let left = files.filter { open[$0] != nil }
-            for inode in files.subtracting(left) {
-                try t.removeUnfinished(inode)
-                contents.remove(inode)
-            }
+            for inode in files.subtracting(left) { try remove(inode, t) }
             noted[item] = left.isEmpty ? nil : left
         }
-        begun = []
-        ended = []
+        for inode in strays { try remove(inode, t) }
+        (begun, ended, strays) = ([], [], [])
+    }
+
+    private func remove(_ inode: UInt64, _ t: Transaction) throws {
+        try t.removeUnfinished(inode)
+        contents.remove(inode)
     }
 
     mutating func mark() {

@@ -31,7 +31,9 @@ extension Volume {
             writing.baseline = nil
             writing.writers += 1
             writing.actor = actor
-            writing.isAnnounced = !traits.contains(.local)
+            if !traits.contains(.local) {
+                writing.announce(UInt64(status.st_ino), in: openContents)
+            }
             return .direct
         }
         let snapshot = FileSnapshot(status)
@@ -64,9 +66,9 @@ extension Volume {
                 by: actor)
             if let needed { return .slow(needed) }
             writing.baseline = snapshot
-            writing.isAnnounced = !traits.contains(.local)
-            if writing.isAnnounced, !writing.isSecured {
-                events.append(.opened(inode: snapshot.inode))
+            if !traits.contains(.local) {
+                writing.announce(snapshot.inode, in: openContents)
+                if !writing.isSecured { events.append(.opened(inode: snapshot.inode)) }
             }
         }
         noteUnseen(seen, snapshot, isSecured: writing.writers > 0 || writing.isSecured)
@@ -103,6 +105,7 @@ extension Volume {
         let isAnnounced = writing.isAnnounced
         writing.isAnnounced = false
         guard found else { return }
+        openContents.closed(UInt64(status.st_ino))
         let snapshot = FileSnapshot(status)
         guard !traits.contains(.local) else {
             // It got a local name while it was open.
@@ -130,12 +133,12 @@ extension Volume {
     /// recorded. Returns what `OpenContents.didSync` must be told of.
     package func didSync(
         _ writing: inout Writing, _ old: UnsyncedContents, file: Int32
-    ) -> FileSnapshot? {
+    ) -> FileSnapshot {
         writing.remove(old)
         let snapshot = snapshot(file)
         writing.synced = snapshot
         unrecorded.remove(inode: snapshot.inode)
-        return writing.isAnnounced ? snapshot : nil
+        return snapshot
     }
 
     /// Called after syncfs(2).
