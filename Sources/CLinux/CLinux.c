@@ -181,12 +181,9 @@ int cl_utimens_fd(int fd, const struct timespec times[2]) {
 }
 int cl_truncate_fd(int fd, int64_t length) { return RESULT(truncate(self(fd).text, length)); }
 ssize_t cl_getxattr_fd(int fd, const char *name, void *value, size_t size) {
-    /* getxattrat(2) exists since Linux 6.13. It resolves no path through /proc, which takes most of the time. Errors that do
-       not come from the file may mean that the system call is missing or forbidden. */
-    enum { getxattrat = 464 };
-    struct { uint64_t value; uint32_t size, flags; } arguments = { (uintptr_t)value, (uint32_t)size, 0 };
-    ssize_t r = syscall(getxattrat, fd, "", AT_EMPTY_PATH, name, &arguments, sizeof arguments);
-    if (r >= 0 || errno == ENODATA || errno == ERANGE) return r < 0 ? -errno : r;
+    /* A path through /proc takes longer; only a descriptor that was opened with O_PATH needs one. */
+    ssize_t r = fgetxattr(fd, name, value, size);
+    if (r >= 0 || errno != EBADF) return RESULT(r);
     return RESULT(getxattr(self(fd).text, name, value, size));
 }
 int cl_setxattr_fd(int fd, const char *name, const void *value, size_t size, int flags) { return RESULT(setxattr(self(fd).text, name, value, size, flags)); }

@@ -77,6 +77,27 @@ struct EvictionTests {
         }
     }
 
+    @Test("a document whose bytes were here when it was opened last is fetched when it is opened")
+    func openedBefore() throws {
+        try OnDemandVolume.with { volume in
+            try kept(volume, "a", bytes: 100_000)
+            // From then on it is remembered that the bytes are here.
+            try wait(for: "a change time in the past") { () -> Bool? in
+                var status = stat()
+                guard stat("\(volume.store)/tree/a", &status) == 0 else { return nil }
+                return status.st_ctim.tv_sec + 3 < time(nil) ? true : nil
+            }
+            let bytes = try volume.read("a")
+            #expect(try volume.read("a") == bytes)
+            // The kernel reports closes a little later.
+            try wait(for: "the eviction") {
+                try volume.tell("evict", "a").hasPrefix("ok 1 ") ? true : nil
+            }
+            #expect(try volume.order("dataless", "a") == "true")
+            #expect(try volume.read("a") == bytes)
+        }
+    }
+
     @Test("watchers are not notified")
     func silence() throws {
         try OnDemandVolume.with { volume in

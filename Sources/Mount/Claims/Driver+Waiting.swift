@@ -80,8 +80,8 @@ extension Driver {
     }
 
     /// Whether no claim or presenter concerns this node, so that the open needs no arbitration.
-    func isFree(_ node: Node, _ access: Access) -> Bool {
-        arbitration.isQuiet || target(node, access) == nil
+    func isFree(_ node: Node, _ access: @autoclosure () -> Access) -> Bool {
+        arbitration.isQuiet || target(node, access()) == nil
     }
 
     private func target(_ node: Node, _ access: Access) -> ClaimRequest.Target? {

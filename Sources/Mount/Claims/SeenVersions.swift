@@ -119,10 +119,10 @@ struct SeenVersions: Sendable {
     }
 
     private let limits: Limits
-    private var documents: [Int: Document] = [:]
-    private var byInode: [UInt64: Int] = [:]
+    private var documents = Slab<Document>()
+    private var byInode: [UInt64: UInt64] = [:]
     /// The documents of each process, in the order in which they are dropped.
-    private var byProcess: [Process: ElementQueue<Int>] = [:]
+    private var byProcess: [Process: ElementQueue<UInt64>] = [:]
     /// The processes, in the order in which they are examined when there are too many entries.
     private var line = ElementQueue<Process>()
     private var vacancies: [Vacancy] = []
@@ -131,7 +131,7 @@ struct SeenVersions: Sendable {
 
     private struct Vacancy {
         var place: Place
-        var document: Int
+        var document: UInt64
         var process: Process
         var content: Content
         var isGone: Bool
@@ -158,14 +158,10 @@ struct SeenVersions: Sendable {
     ) -> Sight {
         var key = byInode[content.inode]
         if reads {
-            if key == nil {
-                last += 1
-                documents[last] = Document(inode: content.inode, occasion: last)
-                byInode[content.inode] = last
-                key = last
-            }
+            let seen = key ?? add(content.inode)
+            key = seen
             // If another process emptied the file before, this process sees the result now.
-            if see(content, by: process, in: key!, all: true) { makeRoom(for: process, isAlive) }
+            if see(content, by: process, in: seen, all: true) { makeRoom(for: process, isAlive) }
         }
         guard writes else { return .partial }
         guard let key, let document = documents[key], let seen = document.seen[process] else {
@@ -185,9 +181,9 @@ struct SeenVersions: Sendable {
     ) -> Sight {
         guard let key = byInode[content.inode] else { return .full }
         settle(old)
-        guard documents[key]!.inode == old.inode else { return .full }
+        guard documents[existing: key].inode == old.inode else { return .full }
         overtake(key, except: process)
-        guard documents[key]!.seen[process] != nil else { return .full }
+        guard documents[existing: key].seen[process] != nil else { return .full }
         see(content, by: process, in: key, all: true)
         return isOpen ? writer(process, key) : .full
     }
@@ -198,18 +194,18 @@ struct SeenVersions: Sendable {
         return writer(process, key)
     }
 
-    private mutating func overtake(_ key: Int, except process: Process?) {
-        for other in documents[key]!.seen.processes where other != process {
-            documents[key]!.seen[other]!.isOvertaken = true
+    private mutating func overtake(_ key: UInt64, except process: Process?) {
+        for other in documents[existing: key].seen.processes where other != process {
+            documents[existing: key].seen[other]!.isOvertaken = true
         }
     }
 
-    private mutating func writer(_ process: Process, _ key: Int) -> Sight {
-        if documents[key]!.seen[process]!.writers == 0 {
-            documents[key]!.seen[process]!.isOvertaken = false
+    private mutating func writer(_ process: Process, _ key: UInt64) -> Sight {
+        if documents[existing: key].seen[process]!.writers == 0 {
+            documents[existing: key].seen[process]!.isOvertaken = false
         }
-        documents[key]!.seen[process]!.writers += 1
-        return .writer(documents[key]!.occasion)
+        documents[existing: key].seen[process]!.writers += 1
+        return .writer(documents[existing: key].occasion)
     }
 
     /// A process has closed a handle by which it wrote a file that it had seen.
@@ -219,7 +215,7 @@ struct SeenVersions: Sendable {
         else { return }
         if case .writer(let occasion) = sight {
             guard occasion == document.occasion else { return }
-            documents[key]!.seen[process]!.writers -= 1
+            documents[existing: key].seen[process]!.writers -= 1
         } else if seen.writers > 0 {
             return
         }
@@ -235,7 +231,7 @@ struct SeenVersions: Sendable {
         guard let key = byInode[content.inode], let document = documents[key] else { return }
         for process in document.seen.processes
         where document.isWritten(content.inode, by: document.seen[process]!) {
-            documents[key]!.seen[process]!.content = content
+            documents[existing: key].seen[process]!.content = content
         }
     }
 
@@ -253,7 +249,7 @@ struct SeenVersions: Sendable {
     mutating func retimed(_ old: Content, as new: Content) {
         guard let key = byInode[old.inode], let seen = documents[key]?.seen else { return }
         for process in seen.processes where seen[process]!.content == old {
-            documents[key]!.seen[process]!.content = new
+            documents[existing: key].seen[process]!.content = new
         }
     }
 
@@ -347,24 +343,36 @@ struct SeenVersions: Sendable {
 
     // MARK: Bookkeeping
 
-    private mutating func show(_ inode: UInt64, for key: Int) {
-        byInode[inode] = key
-        if let old = documents[key]!.inode { documents[key]!.older.append(old) }
-        documents[key]!.inode = inode
+    private mutating func add(_ inode: UInt64) -> UInt64 {
         last += 1
-        documents[key]!.occasion = last
-        for process in documents[key]!.seen.processes {
-            documents[key]!.seen[process]!.writers = 0
-            documents[key]!.seen[process]!.isOvertaken = false
+        let occasion = last
+        var key: UInt64 = 0
+        _ = documents.insert {
+            key = $0
+            return Document(inode: inode, occasion: occasion)
         }
-        guard documents[key]!.older.count >= limits.inodes else { return }
-        byInode[documents[key]!.older.removeFirst()] = nil
+        byInode[inode] = key
+        return key
+    }
+
+    private mutating func show(_ inode: UInt64, for key: UInt64) {
+        byInode[inode] = key
+        if let old = documents[existing: key].inode { documents[existing: key].older.append(old) }
+        documents[existing: key].inode = inode
+        last += 1
+        documents[existing: key].occasion = last
+        for process in documents[existing: key].seen.processes {
+            documents[existing: key].seen[process]!.writers = 0
+            documents[existing: key].seen[process]!.isOvertaken = false
+        }
+        guard documents[existing: key].older.count >= limits.inodes else { return }
+        byInode[documents[existing: key].older.removeFirst()] = nil
     }
 
     private mutating func release(_ inode: UInt64) {
         guard let key = byInode.removeValue(forKey: inode) else { return }
-        if documents[key]!.inode == inode { documents[key]!.inode = nil }
-        documents[key]!.older.removeAll { $0 == inode }
+        if documents[existing: key].inode == inode { documents[existing: key].inode = nil }
+        documents[existing: key].older.removeAll { $0 == inode }
     }
 
     /// Returns whether the process had not seen the document before.
@@ -372,9 +380,9 @@ struct SeenVersions: Sendable {
     /// - Parameter all: The process sees all of the present contents, so `isOvertaken` is cleared.
     @discardableResult
     private mutating func see(
-        _ content: Content, by process: Process, in key: Int, all: Bool = false
+        _ content: Content, by process: Process, in key: UInt64, all: Bool = false
     ) -> Bool {
-        guard documents[key]!.see(content, by: process, all: all) else { return false }
+        guard documents[existing: key].see(content, by: process, all: all) else { return false }
         if let place = byProcess.index(forKey: process) {
             byProcess.values[place].append(key)
         } else {
@@ -386,7 +394,10 @@ struct SeenVersions: Sendable {
     }
 
     private mutating func makeRoom(for process: Process, _ isAlive: (Process) -> Bool) {
-        if byProcess[process]!.count > limits.documentsOfProcess { forgetOldest(of: process) }
+        guard let place = byProcess.index(forKey: process) else { return }
+        if byProcess.values[place].count > limits.documentsOfProcess {
+            forgetOldest(of: process, place)
+        }
         guard pairs > limits.pairs else { return }
         // Examines the oldest processes, a few at a time; most of them have ended.
         var looked = process
@@ -400,16 +411,18 @@ struct SeenVersions: Sendable {
             line.append(oldest)
             looked = oldest
         }
-        forgetOldest(of: byProcess[process]!.count > 1 ? process : looked)
+        if byProcess[process]!.count > 1 { looked = process }
+        if let place = byProcess.index(forKey: looked) { forgetOldest(of: looked, place) }
     }
 
     /// An entry that was used again since the last search is kept for one more round.
-    private mutating func forgetOldest(of process: Process) {
-        guard let place = byProcess.index(forKey: process) else { return }
+    private mutating func forgetOldest(
+        of process: Process, _ place: Dictionary<Process, ElementQueue<UInt64>>.Index
+    ) {
         for chance in 0..<8 {
             guard let key = byProcess.values[place].removeFirst() else { return }
-            if chance < 7, documents[key]?.seen[process]?.isUsed == true {
-                documents[key]!.seen[process]!.isUsed = false
+            if chance < 7, documents[existing: key].seen[process]!.isUsed {
+                documents[existing: key].seen[process]!.isUsed = false
                 byProcess.values[place].append(key)
                 continue
             }
@@ -421,14 +434,11 @@ struct SeenVersions: Sendable {
         line.removeAll(process)
     }
 
-    private mutating func forget(_ process: Process, _ key: Int) {
-        guard let place = documents.index(forKey: key),
-            documents.values[place].seen[process] != nil
-        else { return }
-        documents.values[place].seen[process] = nil
+    private mutating func forget(_ process: Process, _ key: UInt64) {
+        documents[existing: key].seen[process] = nil
         pairs -= 1
-        guard documents.values[place].seen.isEmpty else { return }
-        let gone = documents.remove(at: place).value
+        guard documents[existing: key].seen.isEmpty else { return }
+        let gone = documents.remove(key)!
         if let inode = gone.inode { byInode[inode] = nil }
         for inode in gone.older { byInode[inode] = nil }
     }

@@ -1,6 +1,6 @@
-/// Objects by numbers that are never reused: generation << 32 | index + 1. The first object gets
-/// number 1.
-struct Slab<Element: AnyObject> {
+/// Objects or values by numbers that are never reused: generation << 32 | index + 1. The first
+/// gets number 1.
+struct Slab<Element> {
     private var slots: ContiguousArray<Element?> = []
     private var generations: ContiguousArray<UInt32> = []
     private var free: ContiguousArray<UInt32> = []
@@ -31,20 +31,29 @@ struct Slab<Element: AnyObject> {
         slots.reduce(initial) { result, slot in slot.map { next(result, $0) } ?? result }
     }
 
-    subscript(number: UInt64) -> Element? {
+    subscript(number: UInt64) -> Element? { index(of: number).flatMap { slots[$0] } }
+
+    private func index(of number: UInt64) -> Int? {
         let index = Int(truncatingIfNeeded: number & 0xffff_ffff) - 1
         guard index >= 0, index < slots.count, generations[index] == UInt32(number >> 32) else {
             return nil
         }
-        return slots[index]
+        return index
+    }
+
+    /// An element that exists, in place.
+    subscript(existing number: UInt64) -> Element {
+        _read { yield slots[index(of: number)!]! }
+        _modify { yield &slots[index(of: number)!]! }
     }
 
     mutating func remove(_ number: UInt64) -> Element? {
-        guard let element = self[number] else { return nil }
-        let index = Int(number & 0xffff_ffff) - 1
+        guard let index = index(of: number), let element = slots[index] else { return nil }
         slots[index] = nil
         generations[index] &+= 1
         free.append(UInt32(index))
         return element
     }
 }
+
+extension Slab: Sendable where Element: Sendable {}

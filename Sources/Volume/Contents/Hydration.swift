@@ -14,6 +14,7 @@ final class Hydration: Sendable {
         var files: [UInt64: PlaceholderFile] = [:]
         /// Inodes whose bytes are being evicted.
         var evicting: Set<UInt64> = []
+        var whole = WholeFiles()
         /// Inodes whose bytes must not be evicted, with the number of users that need them.
         var kept: [UInt64: Int] = [:]
         /// When placeholders were last closed. Reads that arrive in pieces do not update access
@@ -77,16 +78,27 @@ final class Hydration: Sendable {
     // MARK: Files in use
 
     /// Adds a user to a file if it is a placeholder. `file` may be O_PATH.
-    func use(_ file: Int32, inode: UInt64, size: Int64) throws(Errno) -> Found {
-        guard size > 0 else { return .whole }
-        let known = registry.withLock { registry -> Found? in
-            if registry.evicting.contains(inode) { return .evicting }
-            guard let known = registry.files[inode] else { return nil }
+    func use(_ file: Int32, _ snapshot: FileSnapshot) throws(Errno) -> Found {
+        guard snapshot.size > 0 else { return .whole }
+        let (inode, changed) = (snapshot.inode, snapshot.changed)
+        let (known, removals) = registry.withLock { registry -> (Found?, Int) in
+            let removals = registry.whole.removals
+            if registry.evicting.contains(inode) { return (.evicting, removals) }
+            guard let known = registry.files[inode] else {
+                let isWhole = registry.whole.contains(inode, changed: changed)
+                return (isWhole ? .whole : nil, removals)
+            }
             _ = known.changeUsers(by: 1)
-            return .absent(known)
+            return (.absent(known), removals)
         }
         if let known { return known }
-        guard let mark = PlaceholderMark(of: file) else { return .whole }
+        let now = cl_clock_realtime_ns()
+        guard let mark = PlaceholderMark(of: file) else {
+            registry.withLock {
+                $0.whole.insert(inode, changed: changed, now: now, removals: removals)
+            }
+            return .whole
+        }
         let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
         let new = try PlaceholderFile(mark, file: descriptor) { inode, actual in
             told(inode, actual) ?? actual
@@ -177,8 +189,9 @@ final class Hydration: Sendable {
     func evicting(_ inode: UInt64, _ body: () throws(VolumeError) -> Void) throws(VolumeError)
         -> Bool
     {
-        let isFree = registry.withLock { registry in
-            registry.files[inode] == nil && registry.kept[inode] == nil
+        let isFree = registry.withLock { registry -> Bool in
+            registry.whole.remove(inode)
+            return registry.files[inode] == nil && registry.kept[inode] == nil
                 && registry.evicting.insert(inode).inserted
         }
         guard isFree else { return false }

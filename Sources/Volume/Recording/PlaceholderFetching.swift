@@ -39,7 +39,7 @@ final class PlaceholderFetching: Sendable {
         waiting.withLock { _ = $0.insert(key) }
         let found: Hydration.Found
         do throws(Errno) {
-            found = try hydration.use(file, inode: snapshot.inode, size: snapshot.size)
+            found = try hydration.use(file, snapshot)
         } catch {
             return reports.tell(
                 "placeholder in \(key)", "The placeholder in \(item.name) cannot be used: \(error)."

@@ -150,10 +150,9 @@ extension Volume {
 
     /// Begins to use a file; `file` may be O_PATH.
     package func use(_ file: Int32, status: stat) throws(Errno) -> ContentsFound {
-        guard status.st_mode & S_IFMT == S_IFREG else { return .here }
-        switch try hydration.use(
-            file, inode: UInt64(status.st_ino), size: Int64(status.st_size))
-        {
+        let snapshot = FileSnapshot(status)
+        guard snapshot.isFile else { return .here }
+        switch try hydration.use(file, snapshot) {
         case .whole: return .here
         case .absent(let file): return .absent(file)
         case .evicting: return .evicting
