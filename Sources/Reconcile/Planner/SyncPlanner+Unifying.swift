@@ -22,6 +22,28 @@ extension SyncPlanner {
         try table.addUnsent(id)
     }
 
+    /// Recognizes a document that the tree has under another id, which the hub told wrongly before.
+    /// Names are unique at the hub, and a version belongs to one item; so the item that has the
+    /// name, and a version of the hub's item, is that item.
+    ///
+    /// - Returns: The hub's item as the tree has it from now on; nil if there is no such item.
+    func recognize<T: DeviceTable>(_ state: ItemState, _ table: inout T) throws(T.Failure)
+        -> Mirror?
+    {
+        guard state.kind.isDocument, try table.mirror(state.id)?.base == nil,
+            let id = try table.localChild(state.name, in: state.placement.parent), id != state.id,
+            let mirror = try table.mirror(id), mirror.base != nil, mirror.remote == nil,
+            let local = try table.local(id), local.kind == state.kind,
+            let current = local.revision, try !table.isInOutbox(id)
+        else { return nil }
+        for version in state.live.flatMap({ [$0.id] + $0.parents }) {
+            guard try table.descends(current, from: version, of: id) else { continue }
+            try become(state.id, id, &table)
+            return try table.mirror(state.id)
+        }
+        return nil
+    }
+
     /// Gives the tree's item the id of the item that it was unified into. The tree has no other
     /// item with that id.
     func become<T: DeviceTable>(

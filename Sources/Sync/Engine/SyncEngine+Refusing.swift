@@ -7,11 +7,31 @@ import Volume
 
 // What happens when the hub refuses something.
 extension SyncEngine {
+    /// How often a document's version may get another id within a process, if the hub still refuses
+    /// it.
+    private static let renewals = 3
+
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
-        let (key, path) = try perform { [planner] table -> (Int64, String?) in
-            guard let (row, _) = try table.takeBack(entry.number, planner) else { return (0, nil) }
+        let isTaken = refusal.takenVersion != nil
+        let renewed = renewed
+        let (key, path, isRenewed) = try perform {
+            [planner] table -> (Int64, String?, Bool) in
+            guard let (row, operation) = try table.takeBack(entry.number, planner) else {
+                return (0, nil, false)
+            }
             let key = try table.journal.key(of: row.item) ?? 0
-            return (key, try table.journal.path(of: key)?.shown)
+            var isRenewed = false
+            if isTaken, renewed[key] ?? 0 < Self.renewals, let id = operation.change.revision?.id {
+                isRenewed = try table.renew(id, of: row.item)
+            }
+            return (key, try table.journal.path(of: key)?.shown, isRenewed)
+        }
+        if isRenewed {
+            self.renewed[key, default: 0] += 1
+            let name = path ?? "\(entry.item)"
+            log.warning(
+                "sending \(name) with another version: the hub has the version already elsewhere")
+            return
         }
         let times = (refusals[key]?.times ?? 0) + 1
         let pause = min(600, 15 * Double(1 << min(times, 10)))

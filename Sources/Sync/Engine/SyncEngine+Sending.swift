@@ -286,6 +286,7 @@ extension SyncEngine {
             guard let refusal = result.refusal else { continue }
             try refused(entry, refusal)
         }
+        try noteUnknownItems(answer, to: entries)
         lastSent = entries.last?.number ?? lastSent
         signal.change {
             state.withLock {

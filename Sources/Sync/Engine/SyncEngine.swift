@@ -56,6 +56,9 @@ package final class SyncEngine: @unchecked Sendable {
     /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
     let refusedStates: RefusedStates
+    /// How often a version got another id because the hub had refused its own, by the item's key.
+    var renewed: [Int64: Int] = [:]
+    var doubt = Doubt()
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
     var failedUploads = FailedUploads()
@@ -173,7 +176,7 @@ package final class SyncEngine: @unchecked Sendable {
                     try recover()
                     try refusedStates.remember(volume.journal)
                 }
-                guard try !restartAfterRebuild() else { continue }
+                guard try !restartAfterRebuild(), !restartAfterDoubt() else { continue }
                 var isBusy = try pull()
                 isBusy = try take() || isBusy
                 let maySend = state.withLock { $0.standing.maySend }
@@ -261,7 +264,9 @@ package final class SyncEngine: @unchecked Sendable {
         let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
         let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
         let failed = failedUploads.next(after: lastExamined)
-        return min(due, again, nextPoll, nextHoldingReport, refused ?? .max, failed ?? .max)
+        return min(
+            due, again, nextPoll, nextHoldingReport, refused ?? .max, failed ?? .max,
+            doubt.due ?? .max)
     }
 
     private func rest(until time: Int64, wakes: Bool = true) {
