@@ -25,8 +25,7 @@ struct VersionIDs {
         guard known.content == revision.content else {
             return refusal("Another version has this version's id.", revision.id)
         }
-        let owner = try transaction.item(ofRevision: revision.id, in: volume)
-        guard try owner == canonical(entry.item) else {
+        guard try item(of: revision.id) == canonical(entry.item) else {
             return refusal("This version is another item's.", revision.id)
         }
         return nil
@@ -34,6 +33,12 @@ struct VersionIDs {
 
     private func refusal(_ message: String, _ version: Identifier) -> OperationResult.Refusal {
         OperationResult.Refusal(.malformed, message, takenVersion: version)
+    }
+
+    private func item(of version: Identifier) throws -> Identifier? {
+        try transaction.row(
+            "SELECT item FROM revisions WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(version)])?.id(0)
     }
 
     /// The item into which the named one was unified.

@@ -129,13 +129,6 @@ extension LedgerTransaction {
         return try found.flatMap { PackedIDs(bytes: try $0.bytes(0))?.ids }
     }
 
-    /// The item whose version this is.
-    package func item(ofRevision id: Identifier, in volume: Identifier) throws -> Identifier? {
-        try row(
-            "SELECT item FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])?
-            .id(0)
-    }
-
     /// - Returns: False, and nothing is added, if a version has the id already.
     @discardableResult
     package func addRevision(

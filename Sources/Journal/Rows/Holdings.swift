@@ -106,11 +106,11 @@ extension Transaction {
     /// - Returns: The new id; nil if there is no such version.
     @discardableResult
     package func renew(version id: Identifier) throws(VolumeError) -> Identifier? {
-        guard let (key, version) = try self.version(id: id) else { return nil }
+        guard let key = try item(ofVersion: id) else { return nil }
         let new = Identifier.random()
         let values: [Value] = [.identifier(new), .identifier(id)]
-        try run("UPDATE versions SET id = ? WHERE id = ?", values)
-        if version.durability == .hub { try setDurability([new], to: .disk) }
+        try run(
+            "UPDATE versions SET id = ?, durability = min(durability, 2) WHERE id = ?", values)
         for table in ["owners", "sessions"] {
             try run("UPDATE \(table) SET version = ? WHERE version = ?", values)
         }

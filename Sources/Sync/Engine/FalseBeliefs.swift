@@ -37,44 +37,45 @@ struct Doubt {
     /// When the next comparison may begin (monotonic nanoseconds).
     private var next: Int64 = 0
 
-    mutating func note(_ reason: String) { self.reason = reason }
-
     /// When a comparison is due; nil if there is no reason for one.
     var due: Int64? { reason == nil ? nil : next }
 
+    /// Notes the items of operations that the hub does not have. The device believed that it has
+    /// them.
+    mutating func note(
+        _ answer: CommitAnswer, to entries: [OperationEntry], _ journal: Journal,
+        _ state: Shared<SyncEngine.State>
+    ) throws(VolumeError) {
+        for id in answer.unknownItems(of: entries) {
+            let path = try journal.read { reader in
+                try reader.key(of: id).flatMap { try reader.path(of: $0)?.shown }
+            }
+            let words = "The hub does not know \(path ?? "item \(id)"), which it had sent before."
+            state.withLock { $0.problems[path ?? "\(id)"] = words }
+            reason = words
+        }
+    }
+
     /// Returns the reason if it is time for the comparison.
-    mutating func take(pause seconds: Double) -> String? {
+    mutating func take(pause seconds: Double, _ state: Shared<SyncEngine.State>) -> String? {
         let now = cl_clock_monotonic_ns()
         guard let reason, now >= next else { return nil }
         self.reason = nil
         next = now + Timestamp.span(seconds: seconds)
+        state.withLock { $0.problems = $0.problems.filter { $0.value != reason } }
         return reason
     }
 }
 
-extension SyncEngine {
-    /// Notes the items of operations that the hub does not have. The device believed that it has
-    /// them.
-    func noteUnknownItems(_ answer: CommitAnswer, to entries: [OperationEntry])
-        throws(VolumeError)
-    {
-        for id in answer.unknownItems(of: entries) {
-            let path = try volume.journal.read { reader in
-                try reader.key(of: id).flatMap { try reader.path(of: $0)?.shown }
-            }
-            let reason = "The hub does not know \(path ?? "item \(id)"), which it had sent before."
-            state.withLock { $0.problems[path ?? "\(id)"] = reason }
-            doubt.note(reason)
-        }
-    }
+/// How often documents' versions got another id because the hub had refused their own, by the keys
+/// of the items. A hub may refuse each of them.
+struct Renewals {
+    private var counts: [Int64: Int] = [:]
+    private static let most = 3
 
-    /// Compares everything with the hub again if there is a reason.
-    func restartAfterDoubt() -> Bool {
-        guard let reason = doubt.take(pause: settings.refusedSeconds) else { return false }
-        state.withLock { $0.problems = $0.problems.filter { $0.value != reason } }
-        restart(Failure(.copied, reason))
-        return true
-    }
+    func isLast(_ key: Int64) -> Bool { counts[key] ?? 0 >= Renewals.most }
+
+    mutating func add(_ key: Int64) { counts[key, default: 0] += 1 }
 }
 
 extension Reader {
@@ -115,23 +116,23 @@ extension Reader {
     }
 }
 
-extension JournalTable {
+extension Transaction {
     /// Makes the versions of a state free for its item: the journal may have one of them in the
     /// history of a deleted item, which was that item under another id.
     func free(versionsOf state: ItemState) throws(VolumeError) {
         for version in state.live {
-            guard let owner = try journal.item(ofVersion: version.id),
-                let item = try journal.item(owner), item.deleted != nil, item.id != state.id
+            guard let owner = try item(ofVersion: version.id), let item = try item(owner),
+                item.deleted != nil, item.id != state.id
             else { continue }
-            try journal.renew(version: version.id)
+            try renew(version: version.id)
         }
     }
 
-    /// Gives a version another id if it is one of the item's.
-    func renew(_ version: Identifier, of item: Identifier) throws(VolumeError) -> Bool {
-        guard let key = try journal.key(of: item),
-            try journal.version(id: version)?.item == key
-        else { return false }
-        return try journal.renew(version: version) != nil
+    /// Gives the version of an operation another id if it is one of the item's.
+    func renew(_ operation: Operation, ofItem key: Int64) throws(VolumeError) -> Bool {
+        guard let id = operation.change.revision?.id, try version(id: id)?.item == key else {
+            return false
+        }
+        return try renew(version: id) != nil
     }
 }

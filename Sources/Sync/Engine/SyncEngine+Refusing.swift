@@ -7,31 +7,22 @@ import Volume
 
 // What happens when the hub refuses something.
 extension SyncEngine {
-    /// How often a document's version may get another id within a process, if the hub still refuses
-    /// it.
-    private static let renewals = 3
-
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
         let isTaken = refusal.takenVersion != nil
-        let renewed = renewed
-        let (key, path, isRenewed) = try perform {
-            [planner] table -> (Int64, String?, Bool) in
+        let (key, path, isRenewed) = try perform { [planner, renewals] table in
             guard let (row, operation) = try table.takeBack(entry.number, planner) else {
-                return (0, nil, false)
+                return (Int64(0), String?.none, false)
             }
             let key = try table.journal.key(of: row.item) ?? 0
-            var isRenewed = false
-            if isTaken, renewed[key] ?? 0 < Self.renewals, let id = operation.change.revision?.id {
-                isRenewed = try table.renew(id, of: row.item)
-            }
-            return (key, try table.journal.path(of: key)?.shown, isRenewed)
+            let path = try table.journal.path(of: key)?.shown
+            guard isTaken, !renewals.isLast(key) else { return (key, path, false) }
+            return (key, path, try table.journal.renew(operation, ofItem: key))
         }
         if isRenewed {
-            self.renewed[key, default: 0] += 1
+            renewals.add(key)
             let name = path ?? "\(entry.item)"
-            log.warning(
+            return log.warning(
                 "sending \(name) with another version: the hub has the version already elsewhere")
-            return
         }
         let times = (refusals[key]?.times ?? 0) + 1
         let pause = min(600, 15 * Double(1 << min(times, 10)))

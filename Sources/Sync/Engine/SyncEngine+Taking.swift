@@ -78,7 +78,7 @@ extension SyncEngine {
         let (sent, refused) = (lastSent, refusedStates.news)
         let due = try perform { [planner] table in
             if let refused { try RefusedStates.store(refused, table.journal) }
-            for case .item(let state) in page.entries { try table.free(versionsOf: state) }
+            for case .item(let state) in page.entries { try table.journal.free(versionsOf: state) }
             return try planner.take(page, answered: sent, in: &table)
         }
         refusedStates.stored()

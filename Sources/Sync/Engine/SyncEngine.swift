@@ -56,8 +56,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
     let refusedStates: RefusedStates
-    /// How often a version got another id because the hub had refused its own, by the item's key.
-    var renewed: [Int64: Int] = [:]
+    var renewals = Renewals()
     var doubt = Doubt()
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
@@ -176,7 +175,10 @@ package final class SyncEngine: @unchecked Sendable {
                     try recover()
                     try refusedStates.remember(volume.journal)
                 }
-                guard try !restartAfterRebuild(), !restartAfterDoubt() else { continue }
+                guard try !restartAfterRebuild() else { continue }
+                if let reason = doubt.take(pause: settings.refusedSeconds, state) {
+                    restart(Failure(.copied, reason))
+                }
                 var isBusy = try pull()
                 isBusy = try take() || isBusy
                 let maySend = state.withLock { $0.standing.maySend }
