@@ -126,10 +126,14 @@ package struct OperationResult: Codable, Hashable, Sendable {
         package var code: Code
         /// A sentence that says why the operation was refused.
         package var message: String
+        /// The operation's version, if it is refused because its id is that of another version or
+        /// of another item's. The device sends the contents again as a version with a new id.
+        package var takenVersion: Identifier?
 
-        package init(_ code: Code, _ message: String) {
+        package init(_ code: Code, _ message: String, takenVersion: Identifier? = nil) {
             self.code = code
             self.message = message
+            self.takenVersion = takenVersion
         }
     }
 

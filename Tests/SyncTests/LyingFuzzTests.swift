@@ -12,12 +12,17 @@ private let minutes =
 /// value, and other bytes are changed, cut or lengthened.
 private struct AnswerSpoiler {
     private var random: SeededRandom
+    /// What the answers say since `forget`, as the lies' places and values.
+    private(set) var lies: [String] = []
 
     init(_ random: SeededRandom) { self.random = random }
 
+    mutating func forget() { lies = [] }
+
     /// Returns nil if the answer stays as it is.
-    mutating func spoiled(_ body: [UInt8]) -> [UInt8]? {
+    mutating func spoiled(_ body: [UInt8], of path: String) -> [UInt8]? {
         guard random.oneIn(2) else { return nil }
+        lies.append("\(path.split(separator: "/").last ?? ""): ")
         if let page = ChangesAnswer(packed: body), let plain = try? JSONEncoder().encode(page),
             let other = spoiled(json: plain)
         {
@@ -26,6 +31,7 @@ private struct AnswerSpoiler {
         }
         if let other = spoiled(json: Data(body)) { return Array(other) }
         var bytes = body
+        lies[lies.count - 1] += "bytes"
         switch random.below(3) {
         case 0: bytes = Array(bytes.prefix(random.below(bytes.count + 1)))
         case 1: bytes += [UInt8](repeating: UInt8(random.below(256)), count: random.below(5000))
@@ -40,7 +46,7 @@ private struct AnswerSpoiler {
     private mutating func spoiled(json: Data) -> Data? {
         guard let value = try? JSONSerialization.jsonObject(with: json) else { return nil }
         var place = random.below(AnswerSpoiler.places(in: value))
-        let other = replaced(value, at: &place)
+        let other = replaced(value, at: &place, "")
         return try? JSONSerialization.data(withJSONObject: other, options: .fragmentsAllowed)
     }
 
@@ -50,18 +56,23 @@ private struct AnswerSpoiler {
     }
 
     /// Replaces the value at a place, counted in depth first. Afterwards `place` is negative.
-    private mutating func replaced(_ value: Any, at place: inout Int) -> Any {
+    private mutating func replaced(_ value: Any, at place: inout Int, _ name: String) -> Any {
         place -= 1
-        guard place >= 0 else { return random.pick(AnswerSpoiler.strange)() }
+        guard place >= 0 else {
+            let other = random.pick(AnswerSpoiler.strange)()
+            let (lie, truth) = ("\(other)".prefix(40), "\(value)".prefix(40))
+            lies[lies.count - 1] += "\(name) = \(lie), not \(truth)"
+            return other
+        }
         if var fields = value as? [String: Any] {
             for key in fields.keys.sorted() where place >= 0 {
-                fields[key] = fields[key].map { replaced($0, at: &place) }
+                fields[key] = fields[key].map { replaced($0, at: &place, "\(name).\(key)") }
             }
             return fields
         }
         if var list = value as? [Any] {
             for index in list.indices where place >= 0 {
-                list[index] = replaced(list[index], at: &place)
+                list[index] = replaced(list[index], at: &place, "\(name)[\(index)]")
             }
             return list
         }
@@ -102,7 +113,8 @@ private struct AnswerSpoiler {
             var (round, told) = (0, 0)
             while round == 0 || Date() < end {
                 round += 1
-                liar.lie { _, body in spoiler.withLock { $0.spoiled(body) } }
+                spoiler.withLock { $0.forget() }
+                liar.lie { path, body in spoiler.withLock { $0.spoiled(body, of: path) } }
                 for number in 0..<10 {
                     try fleet.put(0, "theirs \(number)", "\(round)")
                     try? write("\(round)", to: "ours \(number)", of: device)
@@ -114,14 +126,15 @@ private struct AnswerSpoiler {
                 if try fleet.report(device).hub.map({ $0.state == "signed out" }) ?? true {
                     try signIn()
                 }
+                let lies = spoiler.withLock { $0.lies.joined(separator: "\n") }
                 try fleet.put(0, "truth \(round)", "truth")
-                try wait(seconds: 120, for: "truth \(round); \(device.said)") {
+                try wait(seconds: 120, for: "truth \(round); \(lies)\n\(device.said)") {
                     let path = "\(device.path)/truth \(round)"
                     return (try? String(contentsOfFile: path, encoding: .utf8)) == "truth"
                         ? true : nil
                 }
                 try write("answer", to: "answer \(round)", of: device)
-                try wait(seconds: 120, for: "answer \(round); \(device.said)") {
+                try wait(seconds: 120, for: "answer \(round); \(lies)\n\(device.said)") {
                     fleet.text(0, "answer \(round)") == "answer" ? true : nil
                 }
             }

@@ -116,10 +116,9 @@ final class LyingHub: @unchecked Sendable {
             return answer(refusal, to: client)
         }
         let lie = path.contains("/feed") ? nil : state.withLock { $0.lie }
-        if let lie, let answer = LyingHub.message(from: up, toEnd: true),
-            !answer.head.lowercased().contains("chunked")
-        {
-            var body = answer.body
+        if let lie, let answer = LyingHub.message(from: up, toEnd: true) {
+            let isInPieces = answer.head.lowercased().contains("transfer-encoding: chunked")
+            var body = isInPieces ? LyingHub.joined(answer.body) : answer.body
             if let other = lie(path, body) {
                 body = other
                 state.withLock { $0.told += 1 }
@@ -169,11 +168,25 @@ final class LyingHub: @unchecked Sendable {
         }
     }
 
+    /// Joins the pieces of a body that was sent in chunks of HTTP.
+    private static func joined(_ pieces: [UInt8]) -> [UInt8] {
+        var (rest, body) = (pieces[...], [UInt8]())
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")),
+            let count = Int(
+                String(decoding: rest[..<end].dropLast(), as: UTF8.self), radix: 16), count > 0
+        {
+            body += rest[(end + 1)...].prefix(count)
+            rest = rest[(end + 1)...].dropFirst(count + 2)
+        }
+        return body
+    }
+
     /// Removes the headers about the connection.
     private static func head(_ head: String, with line: String) -> String {
-        let names = line.lowercased().components(separatedBy: "\r\n").map {
-            $0.prefix { $0 != ":" } + ":"
-        }
+        let names =
+            line.lowercased().components(separatedBy: "\r\n").map {
+                $0.prefix { $0 != ":" } + ":"
+            } + (line.contains("Content-Length") ? ["transfer-encoding:"] : [])
         var lines = head.components(separatedBy: "\r\n").filter { line in
             !names.contains { line.lowercased().hasPrefix($0) }
         }

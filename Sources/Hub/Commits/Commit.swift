@@ -231,7 +231,12 @@ struct Commit: Sendable {
             } catch let bound as OperationBound {
                 volume = before
                 table = LedgerTable(table)
-                refusals = group.map { _ in .init(.malformed, bound.message) }
+                refusals = group.map { entry in
+                    let id = entry.change.revision?.id
+                    return .init(
+                        .malformed, bound.message,
+                        takenVersion: id == bound.takenVersion ? id : nil)
+                }
             }
         }
         return zip(group, refusals).map { entry, refusal in
@@ -251,13 +256,9 @@ struct Commit: Sendable {
         var refusals = entries.map { entry in
             objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
         }
+        var versions = VersionIDs(transaction, volume: volume)
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
-            guard let revision = entry.change.revision,
-                let known = try transaction.revision(revision.id, in: volume)
-            else { continue }
-            if known.content != revision.content {
-                refusals[index] = .init(.malformed, "Another version has this version's id.")
-            }
+            refusals[index] = try versions.refusal(of: entry)
         }
         if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
             refusals = entries.map {

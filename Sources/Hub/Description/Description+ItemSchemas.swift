@@ -243,7 +243,8 @@ extension Description {
             "type": "object",
             "properties": {
               "code": {"type": "string", "enum": ["quota", "malformed", "group"]},
-              "message": {"type": "string"}
+              "message": {"type": "string"},
+              "takenVersion": {"$ref": "#/components/schemas/Id"}
             },
             "required": ["code", "message"]
           },

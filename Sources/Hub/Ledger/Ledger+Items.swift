@@ -129,15 +129,18 @@ extension LedgerTransaction {
         return try found.flatMap { PackedIDs(bytes: try $0.bytes(0))?.ids }
     }
 
+    /// - Returns: False, and nothing is added, if a version has the id already.
+    @discardableResult
     package func addRevision(
         _ revision: Revision, of item: Identifier, content: RevisionContent,
         in volume: Identifier, at time: Int64
-    ) throws {
-        try execute(
+    ) throws -> Bool {
+        let added = try execute(
             """
             INSERT INTO revisions
             (volume, id, item, device, size, sequence, added, state, manifest, chunks)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            ON CONFLICT (volume, id) DO NOTHING
             """,
             [
                 .id(volume), .id(revision.id), .id(item), .id(revision.moment.device),
@@ -145,7 +148,9 @@ extension LedgerTransaction {
                 .bytes(revision.encoded), .bytes(content.manifest.bytes),
                 .bytes(content.chunks.bytes),
             ])
+        guard added > 0 else { return false }
         try hold(revision.id, by: revision.moment.device, in: volume)
+        return true
     }
 
     /// Adds to the account's usage, or subtracts from it. It stops at zero and at the largest

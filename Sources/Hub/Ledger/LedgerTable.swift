@@ -163,7 +163,13 @@ struct LedgerTable: ItemTable {
 
     mutating func record(_ revision: Revision, of item: Identifier) throws {
         let content = content ?? RevisionContent(manifest: [], chunks: [])
-        try transaction.addRevision(revision, of: item, content: content, in: volume, at: time)
+        // `VersionIDs` has refused such a version before, and the table does, too.
+        guard
+            try transaction.addRevision(revision, of: item, content: content, in: volume, at: time)
+        else {
+            throw OperationBound(
+                "Another version has this version's id.", takenVersion: revision.id)
+        }
         // The uses of many chunks were counted before.
         let bytes = content.manifest.bytes.count + content.chunks.bytes.count
         work += 10 + bytes / LedgerTable.bytesPerUnit
@@ -194,8 +200,13 @@ extension LedgerTable {
 /// An operation is refused because it, or its group, exceeds a limit. The message is a sentence.
 struct OperationBound: Error {
     let message: String
+    /// As `OperationResult.Refusal.takenVersion`.
+    let takenVersion: Identifier?
 
-    init(_ message: String) { self.message = message }
+    init(_ message: String, takenVersion: Identifier? = nil) {
+        self.message = message
+        self.takenVersion = takenVersion
+    }
 }
 
 extension ItemState {

@@ -72,8 +72,10 @@ struct VersionTable {
                 freed += Int64(clamping: try transaction.releaseChunk(id, in: volume))
             }
         } else {
+            // A version that was removed before, or is being received again, may have some.
+            let first = try nextPart(of: revision)
             for (part, ids) in VersionTable.parts(of: chunks).enumerated() {
-                try add(PackedIDs(Array(ids)), of: revision, part: part, due: 0)
+                try add(PackedIDs(Array(ids)), of: revision, part: first + part, due: 0)
             }
         }
         try charge(-freed)
@@ -84,6 +86,16 @@ struct VersionTable {
 
     static func parts(of chunks: [Digest]) -> [ArraySlice<Digest>] {
         stride(from: 0, to: chunks.count, by: partChunks).map { chunks[$0...].prefix(partChunks) }
+    }
+
+    /// The number after those of the version's parts.
+    private func nextPart(of revision: Identifier) throws -> Int {
+        let last = try transaction.row(
+            """
+            SELECT part FROM loose_uses WHERE volume = $1 AND revision = $2
+            ORDER BY part DESC LIMIT 1
+            """, [.id(volume), .id(revision)])
+        return try last.map { Int(try $0.integer(0)) + 1 } ?? 0
     }
 
     private func add(_ ids: PackedIDs, of revision: Identifier, part: Int, due: Int64) throws {

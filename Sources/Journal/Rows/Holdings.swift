@@ -99,4 +99,33 @@ extension Transaction {
         try run("DELETE FROM holdings WHERE version = ?", [.identifier(version)])
         return true
     }
+
+    /// Gives a version another id, because a hub has the id for another item's version. No hub has
+    /// confirmed the version under the new id.
+    ///
+    /// - Returns: The new id; nil if there is no such version.
+    @discardableResult
+    package func renew(version id: Identifier) throws(VolumeError) -> Identifier? {
+        guard let key = try item(ofVersion: id) else { return nil }
+        let new = Identifier.random()
+        let values: [Value] = [.identifier(new), .identifier(id)]
+        try run(
+            "UPDATE versions SET id = ?, durability = min(durability, 2) WHERE id = ?", values)
+        for table in ["owners", "sessions"] {
+            try run("UPDATE \(table) SET version = ? WHERE version = ?", values)
+        }
+        if try absentVersion(of: key) == id { try setAbsent(key, version: new) }
+        try run(
+            "UPDATE items SET current = ? WHERE key = ? AND current = ?",
+            [.identifier(new), .integer(key), .identifier(id)])
+        for other in try versions(of: key) where other.parents.contains(id) {
+            let parents = other.parents.map { $0 == id ? new : $0 }
+            try run(
+                "UPDATE versions SET parents = ? WHERE id = ?",
+                [.bytes(parents.flatMap(\.bytes)), .identifier(other.id)])
+        }
+        try removeConfirmation(id)
+        try removeHolding(id)
+        return new
+    }
 }

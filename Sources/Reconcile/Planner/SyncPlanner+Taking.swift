@@ -143,8 +143,13 @@ extension SyncPlanner {
         let session = try table.session()
         var local = try table.local(id)
         if state.life.isAlive, local == nil || local?.isAlive == false {
-            let isAdopted = try adopt(state, session, &table)
-            if isAdopted { return nil }
+            if let known = try recognize(state, &table) {
+                guard try isFree(id, &table) else { return nil }
+                (mirror, local) = (known, try table.local(id))
+            } else {
+                let isAdopted = try adopt(state, session, &table)
+                if isAdopted { return nil }
+            }
         }
         if local?.isAlive == false { local = nil }
         let shown = try mirror.withoutHeldBack(local, bugs, &table)

@@ -22,6 +22,16 @@ extension SyncPlanner {
         try table.addUnsent(id)
     }
 
+    /// Gives the document that the hub's item is here under a wrong id the right one. Returns nil
+    /// if there is no such document.
+    func recognize<T: DeviceTable>(_ state: ItemState, _ table: inout T) throws(T.Failure)
+        -> Mirror?
+    {
+        guard let id = try table.document(mistakenFor: state) else { return nil }
+        try become(state.id, id, &table)
+        return try table.mirror(state.id)
+    }
+
     /// Gives the tree's item the id of the item that it was unified into. The tree has no other
     /// item with that id.
     func become<T: DeviceTable>(
@@ -73,6 +83,26 @@ extension SyncPlanner {
             placement: try table.placement(local.name, in: local.parent), placedBy: nobody,
             placedAt: Moment(time: 0, device: .root), placedSequence: 0,
             life: .trashed(batch: batch, sequence: session.cursor), sequence: session.cursor)
+    }
+}
+
+extension DeviceTable {
+    /// The document that the tree has under another id, which the hub told wrongly before. Names
+    /// are unique at the hub, and a version belongs to one item; so the document that has the name,
+    /// and a version of the hub's item, is that item.
+    fileprivate mutating func document(mistakenFor state: ItemState) throws(Failure)
+        -> Identifier?
+    {
+        guard state.kind.isDocument, try mirror(state.id)?.base == nil,
+            let id = try localChild(state.name, in: state.placement.parent), id != state.id,
+            let mirror = try mirror(id), mirror.base != nil, mirror.remote == nil,
+            let local = try local(id), local.kind == state.kind, let current = local.revision,
+            try !isInOutbox(id)
+        else { return nil }
+        for version in state.live.flatMap({ [$0.id] + $0.parents }) {
+            if try descends(current, from: version, of: id) { return id }
+        }
+        return nil
     }
 }
 

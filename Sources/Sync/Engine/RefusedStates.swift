@@ -50,10 +50,13 @@ final class RefusedStates {
 
     /// Whether the hub's state of an item is invalid. The state is left out then, and the item
     /// stays as it is on this device; the status says so until a valid state arrives.
-    func refuses(_ new: ItemState, in place: Place, _ journal: Journal) throws(VolumeError) -> Bool
-    {
+    ///
+    /// - Parameter objection: The objection to a state that is valid by itself.
+    func refuses(
+        _ new: ItemState, in place: Place, _ objection: String?, _ journal: Journal
+    ) throws(VolumeError) -> Bool {
         let known = entries[new.id]
-        guard let objection = new.objection else {
+        guard let objection = new.objection ?? objection else {
             forget(new.id)
             return false
         }
@@ -99,8 +102,9 @@ final class RefusedStates {
     {
         var wanted = Set(entries.filter { $0.value.place == place }.map(\.key))
         var accepted: [ItemState] = []
+        let objections = try journal.read { try $0.objections(to: page) }
         for case .item(let new) in page.changes where wanted.remove(new.id) != nil {
-            if try !refuses(new, in: place, journal) { accepted.append(new) }
+            if try !refuses(new, in: place, objections[new.id], journal) { accepted.append(new) }
         }
         // What is not in that part of the hub's journal any more has a newer state.
         if page.next >= place.next {

@@ -8,10 +8,21 @@ import Volume
 // What happens when the hub refuses something.
 extension SyncEngine {
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
-        let (key, path) = try perform { [planner] table -> (Int64, String?) in
-            guard let (row, _) = try table.takeBack(entry.number, planner) else { return (0, nil) }
+        let isTaken = refusal.takenVersion != nil
+        let (key, path, isRenewed) = try perform { [planner, renewals] table in
+            guard let (row, operation) = try table.takeBack(entry.number, planner) else {
+                return (Int64(0), String?.none, false)
+            }
             let key = try table.journal.key(of: row.item) ?? 0
-            return (key, try table.journal.path(of: key)?.shown)
+            let path = try table.journal.path(of: key)?.shown
+            guard isTaken, !renewals.isLast(key) else { return (key, path, false) }
+            return (key, path, try table.journal.renew(operation, ofItem: key))
+        }
+        if isRenewed {
+            renewals.add(key)
+            let name = path ?? "\(entry.item)"
+            return log.warning(
+                "sending \(name) with another version: the hub has the version already elsewhere")
         }
         let times = (refusals[key]?.times ?? 0) + 1
         let pause = min(600, 15 * Double(1 << min(times, 10)))

@@ -286,6 +286,7 @@ extension SyncEngine {
             guard let refusal = result.refusal else { continue }
             try refused(entry, refusal)
         }
+        try doubt.note(answer, to: entries, volume.journal, state)
         lastSent = entries.last?.number ?? lastSent
         signal.change {
             state.withLock {

@@ -27,6 +27,7 @@ extension SyncEngine {
         while isMore, !isEnding {
             let session = try self.session()
             let sent = cl_clock_realtime_ns()
+            let told = state.withLock { $0.head }
             let (answer, standing) = try client.changes(
                 account.volume, after: session.cursor, run: session.run,
                 limit: HubLimits.changes, epoch: session.volumeEpoch,
@@ -38,7 +39,7 @@ extension SyncEngine {
             if try standings.learn(standing) { (lastSent, refusals) = (0, [:]) }
             guard answer.deviceEpoch == session.epoch else { throw copied }
             count += answer.changes.count
-            let due = try take(answer, after: session.cursor)
+            let due = try take(answer, after: session.cursor, told: told)
             if session.isFresh { try install(due: due) }
             isMore = answer.next < answer.head
         }
@@ -48,22 +49,26 @@ extension SyncEngine {
         return try !self.session().isFresh && takeRefusedStates() || count > 0
     }
 
-    private func take(_ answer: ChangesAnswer, after: UInt64) throws -> [Identifier] {
+    /// - Parameter told: The highest head that the hub had told before this was requested.
+    private func take(_ answer: ChangesAnswer, after: UInt64, told: UInt64) throws -> [Identifier] {
         let place = RefusedStates.Place(after: after, next: answer.next)
+        let objections = try volume.journal.read { try $0.objections(to: answer) }
         let page = Page(
             entries: try answer.changes.compactMap { change in
                 switch change {
                 case .item(let state):
-                    try refusedStates.refuses(state, in: place, volume.journal)
+                    try refusedStates.refuses(
+                        state, in: place, objections[state.id], volume.journal)
                         ? nil : .item(state.withSharedAttributes)
                 case .alias(let id, let target): .alias(id, of: target)
                 }
             }, next: answer.next, run: answer.run, head: answer.head,
             acknowledged: answer.acknowledged)
         guard let due = try take(page) else { throw copied }
-        state.withLock {
-            $0.head = max($0.head, answer.head)
-            $0.cursor = answer.next
+        state.withLock { state in
+            // What was told before cannot be later than the answer, unless it was a lie.
+            state.head = state.head == told ? answer.head : max(state.head, answer.head)
+            state.cursor = answer.next
         }
         return due
     }
@@ -73,6 +78,7 @@ extension SyncEngine {
         let (sent, refused) = (lastSent, refusedStates.news)
         let due = try perform { [planner] table in
             if let refused { try RefusedStates.store(refused, table.journal) }
+            for case .item(let state) in page.entries { try table.journal.free(versionsOf: state) }
             return try planner.take(page, answered: sent, in: &table)
         }
         refusedStates.stored()

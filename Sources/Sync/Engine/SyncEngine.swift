@@ -56,6 +56,8 @@ package final class SyncEngine: @unchecked Sendable {
     /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
     let refusedStates: RefusedStates
+    var renewals = Renewals()
+    var doubt = Doubt()
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
     var failedUploads = FailedUploads()
@@ -174,6 +176,9 @@ package final class SyncEngine: @unchecked Sendable {
                     try refusedStates.remember(volume.journal)
                 }
                 guard try !restartAfterRebuild() else { continue }
+                if let reason = doubt.take(pause: settings.refusedSeconds, state) {
+                    restart(Failure(.copied, reason))
+                }
                 var isBusy = try pull()
                 isBusy = try take() || isBusy
                 let maySend = state.withLock { $0.standing.maySend }
@@ -261,7 +266,9 @@ package final class SyncEngine: @unchecked Sendable {
         let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
         let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
         let failed = failedUploads.next(after: lastExamined)
-        return min(due, again, nextPoll, nextHoldingReport, refused ?? .max, failed ?? .max)
+        return min(
+            due, again, nextPoll, nextHoldingReport, refused ?? .max, failed ?? .max,
+            doubt.due ?? .max)
     }
 
     private func rest(until time: Int64, wakes: Bool = true) {

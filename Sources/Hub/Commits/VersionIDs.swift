@@ -1,0 +1,52 @@
+import HubProtocol
+import Model
+
+/// Refuses operations whose version has the id of another version. A device sends one when it was
+/// told something wrong about an item, or when somebody has made the operation up.
+struct VersionIDs {
+    private let transaction: any LedgerTransaction
+    private let volume: Identifier
+    /// The versions of earlier operations of the group.
+    private var named: Set<Identifier> = []
+
+    init(_ transaction: any LedgerTransaction, volume: Identifier) {
+        self.transaction = transaction
+        self.volume = volume
+    }
+
+    /// Nil also for a version that the hub has of the same item with the same contents: the
+    /// operation was sent before, and applying it again changes nothing.
+    mutating func refusal(of entry: OperationEntry) throws -> OperationResult.Refusal? {
+        guard let revision = entry.change.revision else { return nil }
+        guard named.insert(revision.id).inserted else {
+            return refusal("Two operations of a group have one version.", revision.id)
+        }
+        guard let known = try transaction.revision(revision.id, in: volume) else { return nil }
+        guard known.content == revision.content else {
+            return refusal("Another version has this version's id.", revision.id)
+        }
+        guard try item(of: revision.id) == canonical(entry.item) else {
+            return refusal("This version is another item's.", revision.id)
+        }
+        return nil
+    }
+
+    private func refusal(_ message: String, _ version: Identifier) -> OperationResult.Refusal {
+        OperationResult.Refusal(.malformed, message, takenVersion: version)
+    }
+
+    private func item(of version: Identifier) throws -> Identifier? {
+        try transaction.row(
+            "SELECT item FROM revisions WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(version)])?.id(0)
+    }
+
+    /// The item into which the named one was unified.
+    private func canonical(_ item: Identifier) throws -> Identifier {
+        var (item, seen) = (item, Set<Identifier>())
+        while seen.insert(item).inserted, let next = try transaction.alias(of: item, in: volume) {
+            item = next
+        }
+        return item
+    }
+}
