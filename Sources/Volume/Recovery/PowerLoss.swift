@@ -81,9 +81,9 @@ struct PowerLoss: Sendable {
         return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
     }
 
-    /// Whether all that such a file has beyond a size is zeros in the page of its former end. A file
-    /// system that appends there into a block that the file already has, like ext4, stores the new
-    /// size at once. A program can also append zeros.
+    /// Whether all that such a file has beyond a size is zeros in the page of its former end. A
+    /// file system that appends there into a block that the file already has, like ext4, stores the
+    /// new size at once. A program can also append zeros.
     func mayHaveLostEnd(_ file: Int32, _ snapshot: FileSnapshot, beyond size: UInt64) -> Bool {
         let page: UInt64 = 4_096
         let (now, rest) = (UInt64(max(snapshot.size, 0)), size % page)
