@@ -66,7 +66,8 @@ struct LineageJudge {
     private mutating func checkLineage(of versions: [Event]) {
         var parents: [String: Set<String>] = [:]
         for version in versions {
-            parents[version.version ?? "", default: []].formUnion(version.parents ?? [])
+            let named = (version.parents ?? []).filter { isPossible($0, of: version, versions) }
+            parents[version.version ?? "", default: []].formUnion(named)
         }
         var open = versions.filter { $0.detail != "history" }.compactMap(\.version)
         var seen: Set<String> = []
@@ -84,6 +85,20 @@ struct LineageJudge {
                         + "\(version.actor), and the present version was not made from it"
                 ))
         }
+    }
+
+    /// Whether a version can have been made from this one. The device that made it knows; another
+    /// may have been told otherwise by the hub, and then the maker must at least have the parent.
+    /// Only a full disk removes some of them.
+    private func isPossible(_ parent: String, of version: Event, _ versions: [Event]) -> Bool {
+        guard let maker = version.content.flatMap({ save(of: $0)?.actor }) else { return true }
+        let known = versions.filter { $0.actor == maker }
+        guard let own = known.first(where: { $0.version == version.version }) else { return true }
+        let wasFilled = events.contains {
+            $0.kind == .fault && $0.actor == maker && $0.verb == ["fill"]
+        }
+        return wasFilled || own.parents?.contains(parent) == true
+            || known.contains { $0.version == parent }
     }
 
     private func save(of content: String) -> Event? {

@@ -12,6 +12,9 @@ extension Plan {
         case overwriting
         /// Two devices save the same document while one of them does not reach the hub.
         case meetings
+        /// A device saves a document while it still waits for the contents that another device has
+        /// saved.
+        case arrivals
         /// Several users save the same documents, privately or not.
         case users
         /// Many versions of one document, and then a clock that is a year ahead.
@@ -61,6 +64,7 @@ extension Plan {
                 save(new, .inPlace, synced: true), .losePower, .start,
             ]
         case .meetings: return meeting(device, number)
+        case .arrivals: return arrival(device, "\(Plan.sharedDirectory)/m\(number)")
         case .users:
             let name = "\(Plan.ownDirectory(device))/\(User.directory)/a"
             verbs = User.allCases.map {
@@ -96,6 +100,24 @@ extension Plan {
             Step(device: other, verb: save(path, way), time: 50),
             Step(device: device, verb: .think(milliseconds: 400), time: 50),
             Step(device: device, verb: .line(.open), time: 50),
+        ]
+    }
+
+    /// Both devices have the document when the other one saves it.
+    private mutating func arrival(_ device: Int, _ path: String) -> [Step] {
+        let other = (device + 1) % devices
+        let way = random.pick([SavePattern.inPlace, .replace])
+        return [
+            Step(device: device, verb: save(path, way)),
+            Step(device: device, verb: .wait(path, durability: "hub")),
+            Step(device: device, verb: .think(milliseconds: 500)),
+            Step(device: device, verb: .line(.readsWait)),
+            Step(device: other, verb: save(path, way), time: 1_500),
+            Step(device: other, verb: .wait(path, durability: "hub"), time: 1_500),
+            Step(device: device, verb: .think(milliseconds: 1_000), time: 1_500),
+            Step(device: device, verb: save(path, way), time: 1_500),
+            Step(device: device, verb: .wait(path, durability: "disk"), time: 1_500),
+            Step(device: device, verb: .line(.open), time: 1_500),
         ]
     }
 

@@ -60,7 +60,7 @@ struct Planted {
             "overwritesUnsent", "simulation", [], with: [.meetings],
             breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
-            "agreesEarly", "simulation", [.deviceDies], with: [.meetings],
+            "agreesEarly", "simulation", [], with: [.arrivals],
             breaks: [.lost, .replaced, .tree, .conflict]),
         Fault(
             "staleIsFresh", "simulation", [], with: [.olderHubs],

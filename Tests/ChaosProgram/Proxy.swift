@@ -56,15 +56,15 @@ final class Proxy: Sendable {
             reset = resets
             var polled = [pollfd(fd: wake.read, events: Int16(POLLIN), revents: 0)]
             polled.append(pollfd(fd: listener, events: Int16(POLLIN), revents: 0))
-            let holds = line == .commitsWait
-            let carries = line == .open || holds
-            if carries { for pair in pairs { polled += pair.wishes(holdingCommits: holds) } }
+            let held = line.held
+            let carries = line == .open || !held.isEmpty
+            if carries { for pair in pairs { polled += pair.wishes(holding: held) } }
             poll(&polled, nfds_t(polled.count), 1_000)
             if polled[0].revents != 0 {
                 var bytes = [UInt8](repeating: 0, count: 64)
                 _ = read(wake.read, &bytes, 64)
             }
-            if carries { for pair in pairs { pair.carry(holdingCommits: holds) } }
+            if carries { for pair in pairs { pair.carry(holding: held) } }
             pairs.removeAll { $0.hasEnded }
             if polled[1].revents != 0, let pair = accepted(line) { pairs.append(pair) }
         }
@@ -95,6 +95,17 @@ final class Proxy: Sendable {
     }
 }
 
+extension Line {
+    /// The resources of the hub for which no request is passed on.
+    fileprivate var held: [String] {
+        switch self {
+        case .commitsWait: ["/commit"]
+        case .readsWait: ["/manifests", "/read"]
+        case .open, .cut, .stall, .reset: []
+        }
+    }
+}
+
 private let nonblocking = Int32(SOCK_NONBLOCK.rawValue)
 
 /// A connection from a device, with the corresponding connection to the hub.
@@ -114,16 +125,17 @@ private final class Pair {
         }
     }
 
-    /// Whether these bytes from a device begin a request with operations.
-    private func isCommit(_ side: Int) -> Bool {
+    /// Whether these bytes from a device begin a request for one of these resources.
+    private func isRequest(_ side: Int, for resources: [String]) -> Bool {
         guard side == 0, waiting[0].starts(with: Array("POST ".utf8)) else { return false }
         let line = waiting[0].prefix { $0 != UInt8(ascii: "\r") }
-        return String(decoding: line, as: UTF8.self).contains("/commit")
+        let text = String(decoding: line, as: UTF8.self)
+        return resources.contains { text.contains($0) }
     }
 
-    func wishes(holdingCommits: Bool) -> [pollfd] {
+    func wishes(holding held: [String]) -> [pollfd] {
         var events: [Int16] = [0, 0]
-        for side in 0...1 where !(holdingCommits && isCommit(side)) {
+        for side in 0...1 where !isRequest(side, for: held) {
             if waiting[side].isEmpty && !isOver[side] { events[side] |= Int16(POLLIN) }
             if !waiting[side].isEmpty { events[1 - side] |= Int16(POLLOUT) }
         }
@@ -132,10 +144,10 @@ private final class Pair {
         return zip(ends, events).map { pollfd(fd: $1 == 0 ? -1 : $0, events: $1, revents: 0) }
     }
 
-    func carry(holdingCommits: Bool) {
+    func carry(holding held: [String]) {
         for side in 0...1 where !hasEnded {
             if waiting[side].isEmpty && !isOver[side] { take(side) }
-            if holdingCommits && isCommit(side) { continue }
+            if isRequest(side, for: held) { continue }
             if !waiting[side].isEmpty { give(side) }
         }
         if !hasEnded && isOver == [true, true] { close(byReset: false) }

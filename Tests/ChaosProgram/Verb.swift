@@ -31,6 +31,8 @@ enum Line: String, CaseIterable, Sendable {
     case reset
     /// Requests with operations do not reach the hub; everything else is passed on.
     case commitsWait
+    /// Requests for contents do not reach the hub; everything else is passed on.
+    case readsWait
 }
 
 /// A part of a store that can be missing.

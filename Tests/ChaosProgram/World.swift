@@ -13,6 +13,7 @@ final class World: @unchecked Sendable {
     private let all: Mutex<[Site]>
     let history: History
     private var hubIsUp = true
+    private var hubIsStopped = false
     private var hubCameBack = false
     /// What an interrupted run must clean up.
     static let present = Mutex<World?>(nil)
@@ -115,19 +116,22 @@ final class World: @unchecked Sendable {
     private func applyToHub(_ verb: Verb) throws {
         switch verb {
         case .kill:
-            hubIsUp = false
+            (hubIsUp, hubIsStopped) = (false, false)
             try hub.kill9()
         case .start:
             if !hubIsUp { try hub.start() }
             hubIsUp = true
-        case .stop: hub.send(SIGSTOP)
-        case .go: hub.send(SIGCONT)
+        case .stop:
+            hubIsStopped = hubIsUp
+            hub.send(SIGSTOP)
+        case .go:
+            hubIsStopped = false
+            hub.send(SIGCONT)
         case .clock(let ahead): hubClock.ahead = ahead
         case .sleep(let days):
             hubClock.suspended += days * 86_400
             for site in sites { try site.sleep(seconds: days * 86_400) }
-        case .quota(let bytes):
-            try hub.run("user", "quota", "ann", bytes.map { "\($0)" } ?? "none")
+        case .quota(let bytes): try setQuota(bytes)
         case .keep, .rollBack:
             try applyToHub(.kill)
             if verb == .rollBack { hubCameBack = true }
@@ -135,6 +139,14 @@ final class World: @unchecked Sendable {
             try verb == .keep ? copy.make() : copy.putBack()
             try applyToHub(.start)
         default: break
+        }
+    }
+
+    /// A hub that is stopped within a transaction keeps the ledger locked, and the command says
+    /// that one should try again later.
+    private func setQuota(_ bytes: Int?) throws {
+        do { try hub.run("user", "quota", "ann", bytes.map { "\($0)" } ?? "none") } catch {
+            guard hubIsStopped else { throw error }
         }
     }
 
@@ -165,7 +177,7 @@ final class World: @unchecked Sendable {
             if site.hasDied { died(site.name, "ended by itself: \(site.volume.said.suffix(800))") }
             do { try site.start() } catch { died(site.name, "does not start: \(error)") }
         }
-        hub.send(SIGCONT)
+        do { try applyToHub(.go) } catch { died("hub", "does not go on: \(error)") }
         do { try applyToHub(.start) } catch { died("hub", "does not start: \(error)") }
         do { try applyToHub(.quota(bytes: nil)) } catch { died("hub", "\(error)") }
         for site in sites where site.isElsewhere {

@@ -44,17 +44,19 @@ import Testing
 
     @Test("a package with files of two saves is invented, unless a fault interrupted one")
     func mixtures() {
-        func kinds(_ fault: String?) -> [Violation.Kind] {
+        func kinds(_ fault: String?, of actor: String = "dev0") -> [Violation.Kind] {
             told { told in
                 package(&told, "P1")
                 package(&told, "P2")
-                if let fault { told.add(.fault, "dev0") { $0.verb = [fault] } }
+                if let fault { told.add(.fault, actor) { $0.verb = [fault] } }
                 found(&told, "own0/p.rtfd", "P2", "package")
                 told.version("dev0", "own0/p.rtfd", "P1/P2…")
             }
         }
         #expect(kinds(nil) == [.invented])
         #expect(kinds("kill") == [])
+        #expect(kinds("kill", of: "dev1") == [.invented])
+        #expect(kinds("sleep", of: "all") == [])
     }
 
     private func transact(_ told: inout HandWrittenHistory, committed: [String]) {

@@ -35,6 +35,30 @@ import Testing
         #expect(told("history", second: ["B2"]) == [])
     }
 
+    /// The hub believes what dev1 says of its save; dev1 itself knows better, and never had B2.
+    @Test("knows that a device makes nothing from a version that it never had")
+    func impossibleParent() {
+        func kinds(fault: String? = nil) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.save("dev0", "shared/b", "B1")
+            told.save("dev0", "shared/b", "B2", base: "B1")
+            if let fault { told.add(.fault, "dev1") { $0.verb = [fault] } }
+            told.save("dev1", "shared/b", "B3", base: "B1")
+            for actor in ["dev0", "dev1"] {
+                told.found(actor, "shared/b", "B3")
+                told.version(actor, "shared/b", "B1")
+            }
+            told.version("dev0", "shared/b", "B2", parents: ["B1"])
+            told.version("dev0", "shared/b", "B3", "current", parents: ["B2"])
+            told.version("dev1", "shared/b", "B3", "current", parents: ["B1"])
+            told.settle()
+            return told.violations
+        }
+        #expect(kinds() == [.replaced])
+        // A full disk may have removed it.
+        #expect(kinds(fault: "fill") == [])
+    }
+
     @Test("finds a conflict that only one device has") func conflictOfOne() {
         #expect(told("conflict", second: ["B2"], onTheOther: "history") == [.conflict])
     }

@@ -166,6 +166,41 @@ import Testing
         }
     }
 
+    /// Device 0 saved the version and evicted it after the hub had confirmed it. Then the hub comes
+    /// back as a copy from before, and another device edits the version that the copy has.
+    @Test("an evicted version that the hub has lost does not hold back its document")
+    func evictedAndLost() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "a", "1")
+            try fleet.expectEqual()
+            try fleet.hub.stop()
+            let kept = "\(fleet.hub.data)-kept"
+            try Command("cp", "-a", fleet.hub.data, kept).succeed()
+            try fleet.hub.start()
+            try fleet.offline(1)
+            try fleet.put(0, "a", "evicted")
+            try fleet.settle([0])
+            try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").succeed()
+            try fleet.offline(0)
+            try fleet.hub.stop()
+            try Command("rm", "-r", fleet.hub.data).succeed()
+            try Command("mv", kept, fleet.hub.data).succeed()
+            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.start()
+            try fleet.put(1, "a", "2")
+            for index in 0..<2 { try fleet.online(index) }
+            // The hub's answer must show first that it has lost something.
+            try wait(seconds: 60, for: "what the hub has") {
+                fleet.text(0, "a") == "2" ? true : nil
+            }
+            try fleet.expectEqual()
+            #expect(try fleet.conflicts(0, "a") == [])
+            try fleet.shell(0, "mv a b; echo 3 > b")
+            try fleet.expectEqual()
+            #expect(fleet.text(1, "b") == "3\n")
+        }
+    }
+
     /// Device 1 knows only the name of the document. The hub has replaced its version twice, and
     /// then it comes back as another journal, so that the device cannot tell whether the hub has
     /// this version. The hub has it, the device does not.

@@ -24,6 +24,27 @@ import Testing
         return list.attributes.map { String(decoding: $0.name, as: UTF8.self) }
     }
 
+    /// The recorder learns of the change of the mode when the tree shows the new name already.
+    @Test(arguments: ["a", "d"]) func renamedBeforeItIsRead(name: String) throws {
+        let tree = try ProgramTree()
+        try tree.mkdir("d", by: program)
+        try tree.save(name == "a" ? "a" : "d/a", "text", by: program)
+        #expect(tree.quiet())
+        let file = name == "a" ? "a" : "d/a"
+        let item = try #require(try tree.item(file))
+        try check(chmod(tree.real(file), 0o600))
+        try check(rename(tree.real(name), tree.real("new")))
+        tree.volume.attributesChanged(inode: item.inode)
+        #expect(tree.quiet())
+        #expect(try tree.item(file)?.mode == 0o644)
+        try check(rename(tree.real("new"), tree.real(name)))
+        try tree.rename(name, "new", by: program)
+        #expect(tree.quiet())
+        #expect(try tree.item(name == "a" ? "new" : "new/a")?.mode == 0o600)
+        #expect(try tree.texts(name == "a" ? "new" : "new/a") == ["text"])
+        tree.stop()
+    }
+
     @Test func programsChangeAttributes() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)

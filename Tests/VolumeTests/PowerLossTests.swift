@@ -256,6 +256,38 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// The same within a block that the file already had. The program may have changed what the
+    /// file held before, too, which was recorded from a copy, and this is not there either.
+    @Test(arguments: [false, true])
+    func anAppendWithinABlockThatIsLostIsNoVersion(isChanged: Bool) throws {
+        let tree = try ProgramTree()
+        // The packs have "two", because b had it.
+        let saves = [("b", "two"), ("b", "three"), ("a", "one")]
+        for (name, text) in saves + (isChanged ? [("a", "two")] : []) {
+            try tree.save(name, text, by: program)
+            #expect(tree.quiet())
+        }
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        settings.clocks.boot = { "another one" }
+        try tree.reopen(settings) {
+            let file = open(tree.real("a"), O_WRONLY)
+            let bytes = Array("one".utf8) + [UInt8](repeating: 0, count: 100)
+            #expect(pwrite(file, bytes, bytes.count, 0) == bytes.count)
+            close(file)
+        }
+        try wait(seconds: 30, for: "a to show its last version") {
+            var status = stat()
+            return lstat(tree.real("a"), &status) == 0 && status.st_size == 3 ? true : nil
+        }
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == (isChanged ? [3, 3] : [3]))
+        let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
+        let shown = PlaceholderMark(of: file.raw)?.version
+        #expect(try shown == (isChanged ? tree.item("a")?.current : nil))
+        tree.stop()
+    }
+
     /// An arrival was in the tree before the crash and not in the journal, and the hub has another
     /// version by now, so nobody expects it any more.
     ///

@@ -91,10 +91,8 @@ extension SyncEngine {
             if isConflict {
                 try planner.withdraw(conflict: revision, of: item, in: &table)
             } else {
-                // If a part of the contents is here, a program saved them on this device. The
-                // version stays unsent, and the status reports it.
                 guard try table.local(item)?.revision == revision,
-                    try table.journal.manifest(of: revision)?.isEmpty == true,
+                    try self.wereLetGo(revision, of: item, table),
                     try planner.withdraw(current: item, in: &table)
                 else { return nil }
             }
@@ -116,6 +114,18 @@ extension SyncEngine {
         }
         poke()
         if withdrawn.isConflict { volume.tell(.resolved, [revision], withdrawn.path) }
+    }
+
+    /// Whether only a hub can have the contents of a version: they were never here, or were evicted
+    /// after a hub had confirmed them. All others were saved on this device, and a part of them may
+    /// be here. Such a version stays unsent, and the status reports it.
+    private func wereLetGo(_ revision: Identifier, of item: Identifier, _ table: JournalTable)
+        throws(VolumeError) -> Bool
+    {
+        let journal = table.journal
+        if try journal.manifest(of: revision)?.isEmpty == true { return true }
+        guard let key = try journal.key(of: item) else { return false }
+        return try journal.absentVersion(of: key) == revision
     }
 
     private static let overQuota = "blocked: quota: The account's quota is used up."

@@ -24,7 +24,11 @@ struct ItemAttributes {
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
                 case let now = FileSnapshot(of: file.raw), now.inode == inode
-            else { continue }
+            else {
+                // A later event has moved it already, or a directory above it.
+                writer.state.unreadAttributes.insert(inode)
+                continue
+            }
             var changed = item
             changed.show(link: now)
             guard item.hasAttributes else {
@@ -47,6 +51,14 @@ struct ItemAttributes {
                 writer.touch(item.key)
             }
         }
+    }
+
+    /// Handles changes of inodes that were not at their paths then, after something was moved.
+    func readAgain(_ t: Transaction) throws {
+        let inodes = writer.state.unreadAttributes
+        guard !inodes.isEmpty else { return }
+        writer.state.unreadAttributes = []
+        for inode in inodes { try changed(inode, nil, t) }
     }
 
     /// Updates the protection of the current version, if the file has no unrecorded changes.

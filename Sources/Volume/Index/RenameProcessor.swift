@@ -122,6 +122,7 @@ struct RenameProcessor {
         }
         try t.update(moved)
         if moved.kind == .file { try attributes.refresh(moved, t, isReplaying: index.isReplaying) }
+        try attributes.readAgain(t)
         if moved.kind != source.kind { try index.convert(moved, t) }
         guard moved.kind == .directory else { return }
         // Whether the ignore file names it may depend on its path.

@@ -26,7 +26,9 @@ struct LostContents {
     }
 
     /// Handles a file of which a loss of power destroyed the end. If the rest is the last version,
-    /// the end is removed. Otherwise the document stays as it is, without a new version.
+    /// the end is removed. If it is an earlier one, because what was then written there is lost as
+    /// well, the document shows its last version again. Otherwise it stays as it is, without a new
+    /// version.
     func noteLostEnd(
         _ file: Int32, _ snapshot: FileSnapshot, in recording: inout Recording
     ) throws(VolumeError) -> Bool {
@@ -39,9 +41,15 @@ struct LostContents {
             guard let current = try writer.version(item.current, of: item),
                 let size = Int64(exactly: current.size), size < snapshot.size
             else { return false }
-            let chunks = try cutFile(file, size: size)
-            return CutContent(Manifest(chunks: chunks, mode: 0, modified: 0)).digest
-                == current.content
+            let rest = try LostContents.content(of: file, size: size)
+            if rest == current.content { return true }
+            let key = item.key
+            let isEarlier = try writer.look { reader in
+                try reader.versions(of: key).contains {
+                    $0.size == current.size && $0.content == rest
+                }
+            }
+            return isEarlier ? try canShowLastVersion(item) : false
         }
     }
 
@@ -50,6 +58,12 @@ struct LostContents {
         "\(name) was being saved when the machine stopped, so it may hold only a part of what was "
             + "to be saved. It gets no new version until it is saved; `fsctl restore` shows an "
             + "earlier version."
+    }
+
+    /// The digest of a file's content if it had this size.
+    static func content(of file: Int32, size: Int64) throws(VolumeError) -> Digest {
+        let chunks = try cutFile(file, size: size)
+        return CutContent(Manifest(chunks: chunks, mode: 0, modified: 0)).digest
     }
 
     /// - Returns: False if the document shows its last version soon, and is recorded after that.
@@ -78,10 +92,11 @@ struct LostContents {
     func hasLostEnd(
         _ item: Item, _ file: Int32, _ snapshot: FileSnapshot, _ work: PendingDocument
     ) throws(VolumeError) -> Bool {
-        guard let powerLoss, work.isFound, work.save == nil,
-            try writer.version(item.current, of: item)?.size ?? 0 < UInt64(snapshot.size)
-        else { return false }
+        guard let powerLoss, work.isFound, work.save == nil else { return false }
+        let size = try writer.version(item.current, of: item)?.size ?? 0
+        guard size < UInt64(snapshot.size) else { return false }
         return powerLoss.mayHaveLostEnd(file, snapshot)
+            || powerLoss.mayHaveLostEnd(file, snapshot, beyond: size)
     }
 
     func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {

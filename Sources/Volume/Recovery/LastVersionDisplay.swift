@@ -124,12 +124,12 @@ struct LastVersionDisplay {
             throw VolumeError(.busy, "\(item.name) is in use.")
         }
         try checkUnused(file, now, item)
+        let hasLostEnd = hasLostEnd(file, now, version)
+        let begins = hasLostEnd ? try self.begins(file, with: version) : false
         do throws(Errno) {
-            if hasLostContents(file, now, of: item, version) {
+            if hasLostContents(file, now, of: item, version) || hasLostEnd && !begins {
                 try empty(file, now, mark, size: version.size, modified: version.modified)
-            } else if let loss = volume.recorder.powerLoss, PlaceholderMark(of: file) == nil,
-                loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size)
-            {
+            } else if hasLostEnd {
                 try cut(file, to: version.size, modified: version.modified)
             } else {
                 throw Errno(EBUSY)
@@ -138,6 +138,19 @@ struct LastVersionDisplay {
         } catch {
             throw failure(item, error)
         }
+    }
+
+    private func hasLostEnd(_ file: Int32, _ now: FileSnapshot, _ version: Version) -> Bool {
+        guard let loss = volume.recorder.powerLoss, PlaceholderMark(of: file) == nil,
+            version.size < UInt64(now.size)
+        else { return false }
+        return loss.mayHaveLostEnd(file, now)
+            || loss.mayHaveLostEnd(file, now, beyond: version.size)
+    }
+
+    private func begins(_ file: Int32, with version: Version) throws(VolumeError) -> Bool {
+        guard let size = Int64(exactly: version.size) else { return false }
+        return try LostContents.content(of: file, size: size) == version.content
     }
 
     /// Whether the file holds none of its document's contents: a loss of power destroyed them, or

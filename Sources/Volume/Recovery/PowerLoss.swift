@@ -96,6 +96,22 @@ struct PowerLoss: Sendable {
         return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
     }
 
+    /// Whether all that such a file has beyond a size is zeros in the page of its former end. A
+    /// file system that appends there into a block that the file already has, like ext4, stores the
+    /// new size at once. A program can also append zeros.
+    func mayHaveLostEnd(_ file: Int32, _ snapshot: FileSnapshot, beyond size: UInt64) -> Bool {
+        let page: UInt64 = 4_096
+        let (now, rest) = (UInt64(max(snapshot.size, 0)), size % page)
+        guard snapshot.isFile, rest > 0, now > size, now <= size - rest + page,
+            max(snapshot.modified, snapshot.changed) < time
+        else { return false }
+        var bytes = [UInt8](repeating: 1, count: Int(now - size))
+        return bytes.withUnsafeMutableBytes {
+            pread(file, $0.baseAddress, $0.count, Int(size)) == $0.count
+                && $0.allSatisfy { $0 == 0 }
+        }
+    }
+
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
     /// was stored with it. Neither a copy nor a pre-image log has a block that was allocated and
     /// never written.

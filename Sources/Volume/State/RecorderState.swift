@@ -59,6 +59,9 @@ struct RecorderState {
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
     var missing: [Int64] = []
+    /// Inodes whose attributes have changed, and that were not at their paths any more when that
+    /// was processed. A later event says where they are.
+    var unreadAttributes: Set<UInt64> = []
     /// Adopted arrivals, which are not expected any more once the transaction is committed.
     var adopted: [ArrivalTag] = []
     /// Adopted files that still have their arrival tag, which is removed after the commit.
@@ -67,7 +70,8 @@ struct RecorderState {
     var versionNews: [VersionNews] = []
 
     typealias VersionNews = (VersionChange, [Identifier], [Name])
-    private var before: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
+    private var before:
+        (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews], Set<UInt64>)?
 
     /// Called when a transaction begins.
     mutating func mark() {
@@ -81,7 +85,8 @@ struct RecorderState {
         movedParts.mark()
         unfinished.mark()
         before = (
-            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews
+            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews,
+            unreadAttributes
         )
     }
 
@@ -113,8 +118,10 @@ struct RecorderState {
         // These two are empty between transactions.
         (adopted, marked) = ([], [])
         guard let before else { return }
-        (isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews) =
-            before
+        (
+            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews,
+            unreadAttributes
+        ) = before
         self.before = nil
     }
 }
