@@ -48,20 +48,17 @@ package final class OpenContents: Sendable {
 
     /// Adds all open files to the journal that it does not have.
     func noteAll(in journal: Journal) throws(VolumeError) {
-        let files = state.withLock { state in
-            defer {
-                state.noted.formUnion(state.unnoted)
-                state.unnoted = []
-            }
-            return state.unnoted.map { ($0, state.synced[$0]) }
-        }
-        guard !files.isEmpty else { return }
+        guard state.withLock({ !$0.unnoted.isEmpty }) else { return }
+        // `didSync` waits for this transaction if it comes after `note`.
         try journal.write { t in
-            for (inode, synced) in files { try t.addUnfinished(inode, synced) }
+            for inode in state.withLock({ $0.unnoted }) {
+                try t.addUnfinished(inode, note(inode))
+            }
         }
     }
 
     func isNoted(_ inode: UInt64) -> Bool { state.withLock { $0.noted.contains(inode) } }
+    func isOpen(_ inode: UInt64) -> Bool { state.withLock { $0.open.contains(inode) } }
 
     /// The journal is about to have the file as unfinished. Returns what was synced of it.
     func note(_ inode: UInt64) -> SyncedContents? {

@@ -47,7 +47,7 @@ struct UnfinishedFiles {
         }
         for item in ended where !isPending(item) {
             guard let files = noted[item] else { continue }
-            let left = files.filter { open[$0] != nil }
+            let left = files.filter { open[$0] != nil || contents.isOpen($0) }
             for inode in files.subtracting(left) { try remove(inode, t) }
             noted[item] = left.isEmpty ? nil : left
         }
