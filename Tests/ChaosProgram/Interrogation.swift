@@ -20,9 +20,10 @@ struct Interrogation {
         _ = try line.ask("status")
         for document in documents {
             let path = "\(round)/\(document.path)"
-            for name in [["path": path], ["document": document.id]] {
-                askOfVersions(document, name)
-            }
+            askOfVersions(document, ["document": document.id], isItsOwn: true)
+            // A path means the newest of the documents that have had it.
+            let namesakes = documents.filter { $0.path == document.path }
+            askOfVersions(document, ["path": path], isItsOwn: namesakes.count == 1)
             askOfThePast(document, path)
             guard isOwn(document.path) else { continue }
             let own = try line.ask("versions", ["path": path])
@@ -49,8 +50,9 @@ struct Interrogation {
     }
 
     /// Asks for the versions that it may list, and for the first numbers, whether it may or not.
+    /// The answer to a number does not say which document it is about (`isItsOwn`).
     private func askOfVersions(
-        _ document: (id: String, path: String), _ name: VolumeLine.Object
+        _ document: (id: String, path: String), _ name: VolumeLine.Object, isItsOwn: Bool
     ) {
         let listed = versions(in: try? line.ask("versions", name))
         for version in listed {
@@ -60,7 +62,7 @@ struct Interrogation {
         for number in numbers {
             var question = name
             question["number"] = number
-            if (try? line.ask("contents", question)) != nil {
+            if isItsOwn, (try? line.ask("contents", question)) != nil {
                 tell("contents", document, "number \(number)")
             }
             // A daemon may refuse to read beyond the end, so one piece must do.

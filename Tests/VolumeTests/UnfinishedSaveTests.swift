@@ -73,12 +73,18 @@ struct UnfinishedSaveTests {
     private func losePower(
         _ tree: ProgramTree, keepsLog: Bool, _ handle: ProgramTree.Handle
     ) throws {
+        try losePower(tree, keepsLog: keepsLog) {
+            Glibc.close(handle.descriptor)
+            Glibc.close(handle.path)
+        }
+    }
+
+    private func losePower(_ tree: ProgramTree, keepsLog: Bool, _ end: () -> Void) throws {
         tree.volume.recorder.abandon()
         var settings = ProgramTree.fast
         settings.clocks.boot = { "another one" }
         try tree.reopen(settings) {
-            Glibc.close(handle.descriptor)
-            Glibc.close(handle.path)
+            end()
             guard !keepsLog else { return }
             for name in try FileManager.default.contentsOfDirectory(atPath: tree.store)
             where name.hasPrefix("events.") {
@@ -142,6 +148,26 @@ struct UnfinishedSaveTests {
         }
         try losePower(tree, keepsLog: false, handle)
         #expect(try tree.texts("a") == ["one", "tw"])
+        tree.stop()
+    }
+
+    /// The file has another name, and what got its former name is recorded.
+    @Test func aRenamedFileStaysUnfinished() throws {
+        let tree = try ProgramTree()
+        let handle = try tree.open("a", O_WRONLY | O_CREAT, by: program)
+        try tree.write(handle, Array("pa".utf8))
+        try waitUntilKnown(tree)
+        // A program that has it mapped keeps the renamed file from being recorded.
+        let held = Glibc.open(tree.real("a"), O_WRONLY)
+        tree.close(handle)
+        try tree.rename("a", "a~", by: program)
+        try tree.save("a", "new", by: program)
+        try wait(seconds: 30, for: "the new document to be recorded") {
+            try tree.texts("a").last == "new" ? true : nil
+        }
+        try losePower(tree, keepsLog: false) { Glibc.close(held) }
+        #expect(try tree.volume.history(at: names("a~"))?.versions.isEmpty ?? true)
+        #expect(try tree.texts("a") == ["new"])
         tree.stop()
     }
 

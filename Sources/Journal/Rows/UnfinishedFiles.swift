@@ -28,10 +28,12 @@ package struct SyncedContents: Hashable, Sendable {
     }
 }
 
-extension Transaction {
+extension UnfinishedFile {
     /// Notes that programs have a file open for writing, and what was synced of it.
-    package func addUnfinished(_ inode: UInt64, _ synced: SyncedContents?) throws(VolumeError) {
-        try run(
+    package static func add(
+        _ inode: UInt64, _ synced: SyncedContents?, _ t: Transaction
+    ) throws(VolumeError) {
+        try t.run(
             """
             INSERT OR REPLACE INTO unfinished (inode, lost, size, modified)
             VALUES (?, NULL, ?, ?)
@@ -39,28 +41,28 @@ extension Transaction {
     }
 
     /// Notes what was synced of an unfinished file.
-    package func setSynced(_ synced: SyncedContents, of inode: UInt64) throws(VolumeError) {
-        try run(
+    package static func setSynced(
+        _ synced: SyncedContents, of inode: UInt64, _ t: Transaction
+    ) throws(VolumeError) {
+        try t.run(
             "UPDATE unfinished SET size = ?, modified = ? WHERE inode = ? AND lost IS NULL",
             [.integer(synced.size), .integer(synced.modified), .bits(inode)])
     }
 
-    package func removeUnfinished(_ inode: UInt64) throws(VolumeError) {
-        try run("DELETE FROM unfinished WHERE inode = ?", [.bits(inode)])
+    package static func remove(_ inode: UInt64, _ t: Transaction) throws(VolumeError) {
+        try t.run("DELETE FROM unfinished WHERE inode = ?", [.bits(inode)])
     }
 
     /// Notes that the machine has stopped while files were unfinished, before this time.
-    package func loseUnfinished(before time: Int64) throws(VolumeError) {
-        try run("UPDATE unfinished SET lost = ? WHERE lost IS NULL", [.integer(time)])
+    package static func lose(before time: Int64, _ t: Transaction) throws(VolumeError) {
+        try t.run("UPDATE unfinished SET lost = ? WHERE lost IS NULL", [.integer(time)])
     }
 
     /// Removes those that a daemon has left while the machine went on.
-    package func forgetUnfinished() throws(VolumeError) {
-        try run("DELETE FROM unfinished WHERE lost IS NULL", [])
+    package static func forget(_ t: Transaction) throws(VolumeError) {
+        try t.run("DELETE FROM unfinished WHERE lost IS NULL", [])
     }
-}
 
-extension UnfinishedFile {
     /// Whether a daemon has left unfinished files.
     package static func areLeft(in reader: Reader) throws(VolumeError) -> Bool {
         try reader.first("SELECT 1 FROM unfinished WHERE lost IS NULL LIMIT 1", []) { _ in true }

@@ -154,6 +154,7 @@ final class DocumentIndex {
         }
         if item.latest == 0, isEmpty, try !t.isParent(item), try !t.isKnownToHub(item) {
             writer.state.pending[item.key] = nil
+            writer.state.unfinished.endRecording(of: item.key)
             try t.removeRow(item.key)
             return
         }

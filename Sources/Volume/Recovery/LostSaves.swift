@@ -21,6 +21,6 @@ final class LostSaves: Sendable {
     /// A program has saved the file, or the number is that of a new one.
     func remove(_ inode: UInt64, _ t: Transaction) throws {
         guard files.withLock({ $0.removeValue(forKey: inode) }) != nil else { return }
-        try t.removeUnfinished(inode)
+        try UnfinishedFile.remove(inode, t)
     }
 }

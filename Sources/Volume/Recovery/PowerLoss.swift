@@ -44,8 +44,8 @@ struct PowerLoss: Sendable {
             try journal.write { [time] t in
                 try t.set(bootKey, to: boot)
                 if let time { try t.set(timeKey, to: String(time)) }
-                if isNew, let time { try t.loseUnfinished(before: time) }
-                try t.forgetUnfinished()
+                if isNew, let time { try UnfinishedFile.lose(before: time, t) }
+                try UnfinishedFile.forget(t)
             }
         }
         guard let time else { return nil }

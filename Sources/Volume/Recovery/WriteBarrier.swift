@@ -41,8 +41,8 @@ struct WriteBarrier: Sendable {
         commit = Commit(cl_filesystem_type("/proc/self/fd/\(directory)"))
     }
 
-    /// Whether `pass` may also make durable a part of what a program is writing. Btrfs begins to
-    /// write a file that was emptied as soon as anybody closes it.
+    /// Whether `pass` may also make durable a part of what a program has written. Btrfs begins to
+    /// write a file that was emptied as soon as anybody closes it, and commits what is written.
     var commitsParts: Bool { commit != .ofInode }
 
     /// Writes a file's contents. They are durable after the next `pass`.

@@ -41,7 +41,10 @@ final class JournalWriter {
                 try body(t)
                 try writePriorContents(t)
                 try state.unfinished.write(t) { [pending = state.pending] in pending[$0] != nil }
-                if describesNames { try barrier.pass() }
+                guard describesNames else { return }
+                // What was opened since then is in the journal at least right after the barrier.
+                if barrier.commitsParts { try state.unfinished.contents.noteAll(t) }
+                try barrier.pass()
             }
         } catch {
             state.revert()
@@ -53,7 +56,9 @@ final class JournalWriter {
 
     /// To be called before `barrier.pass`, which may make durable what programs are writing.
     func noteOpenFiles() throws(VolumeError) {
-        if barrier.commitsParts { try state.unfinished.contents.noteAll(in: journal) }
+        let contents = state.unfinished.contents
+        guard barrier.commitsParts, contents.hasUnnoted else { return }
+        try journal.write { try contents.noteAll($0) }
     }
 
     /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,

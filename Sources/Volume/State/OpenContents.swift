@@ -2,14 +2,14 @@ import Journal
 import Model
 import Synchronization
 
-/// The files that programs have open for writing, and what was synced of them. The threads that
-/// serve requests use it, and the recorder.
+/// The files that programs have open for writing, or have closed and that are not recorded yet, and
+/// what was synced of them. The threads that serve requests use it, and the recorder.
 package final class OpenContents: Sendable {
     private struct State {
         var open: Set<UInt64> = []
         /// The files that the journal has as unfinished.
         var noted: Set<UInt64> = []
-        /// Those of the open files that it does not have.
+        /// Those that it does not have.
         var unnoted: Set<UInt64> = []
         var synced: [UInt64: SyncedContents] = [:]
     }
@@ -25,12 +25,7 @@ package final class OpenContents: Sendable {
         }
     }
 
-    func closed(_ inode: UInt64) {
-        state.withLock { state in
-            state.open.remove(inode)
-            state.unnoted.remove(inode)
-        }
-    }
+    func closed(_ inode: UInt64) { _ = state.withLock { $0.open.remove(inode) } }
 
     /// Called after fsync(2), before the program is answered: what it has synced is no part of a
     /// save. Without the journal's row, the worst is that a person has to confirm that.
@@ -43,17 +38,18 @@ package final class OpenContents: Sendable {
             state.synced[snapshot.inode] = contents
             return state.noted.contains(snapshot.inode)
         }
-        if isNoted { try? journal.write { try $0.setSynced(contents, of: snapshot.inode) } }
+        guard isNoted else { return }
+        try? journal.write { try UnfinishedFile.setSynced(contents, of: snapshot.inode, $0) }
     }
 
-    /// Adds all open files to the journal that it does not have.
-    func noteAll(in journal: Journal) throws(VolumeError) {
-        guard state.withLock({ !$0.unnoted.isEmpty }) else { return }
-        // `didSync` waits for this transaction if it comes after `note`.
-        try journal.write { t in
-            for inode in state.withLock({ $0.unnoted }) {
-                try t.addUnfinished(inode, note(inode))
-            }
+    /// Whether there are files that the journal does not have.
+    var hasUnnoted: Bool { state.withLock { !$0.unnoted.isEmpty } }
+
+    /// Adds all files to the journal that it does not have. `didSync` waits for the transaction if
+    /// it comes after `note`.
+    func noteAll(_ t: Transaction) throws {
+        for inode in state.withLock({ $0.unnoted }) {
+            try UnfinishedFile.add(inode, note(inode), t)
         }
     }
 
@@ -69,11 +65,15 @@ package final class OpenContents: Sendable {
         }
     }
 
-    /// The journal does not have the file any more.
+    /// The file was recorded or not changed, and the journal does not have it any more.
     func remove(_ inode: UInt64) {
         state.withLock { state in
             state.noted.remove(inode)
-            if state.open.contains(inode) { state.unnoted.insert(inode) }
+            if state.open.contains(inode) {
+                state.unnoted.insert(inode)
+            } else {
+                state.unnoted.remove(inode)
+            }
         }
     }
 }

@@ -98,15 +98,16 @@ extension Volume {
         let found = cl_fstat(file, &status) == 0
         settleBoundaries(&writing, inode: UInt64(status.st_ino), unique: unique)
         guard writing.writers == 0 else { return }
-        let (isSecured, isLate) = (writing.isSecured, writing.isLate)
+        let (isSecured, isLate, isAnnounced) = (
+            writing.isSecured, writing.isLate, writing.isAnnounced
+        )
         writing.preImages = nil
         writing.isSecured = false
         writing.isLate = false
-        let isAnnounced = writing.isAnnounced
         writing.isAnnounced = false
         guard found else { return }
-        openContents.closed(UInt64(status.st_ino))
         let snapshot = FileSnapshot(status)
+        openContents.closed(snapshot.inode)
         guard !traits.contains(.local) else {
             // It got a local name while it was open.
             if isAnnounced { events.append(.closed(inode: snapshot.inode)) }
