@@ -35,6 +35,9 @@ struct PackageBuilder {
     private let since: Int64
     /// Called for each file before it is cut.
     private let write: (Int32) throws(Errno) -> Void
+    /// Whether a program is known to have a file open for writing. It may be about to empty a file
+    /// whose contents are in the stash already.
+    private let isOpen: (UInt64) -> Bool
     /// Called for each chunk; an error that it throws ends the cutting.
     private let mayGoOn: () throws(VolumeError) -> Void
     /// The newest change time of anything in the package. Programs cannot set change times back.
@@ -59,6 +62,7 @@ struct PackageBuilder {
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
         of package: Protection = .unknown, _ lostFiles: LostPackageFiles? = nil,
         write: @escaping (Int32) throws(Errno) -> Void = { _ in },
+        isOpen: @escaping (UInt64) -> Bool = { _ in false },
         mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
         self.package = package
@@ -66,6 +70,7 @@ struct PackageBuilder {
         self.known = known
         self.lostFiles = lostFiles
         self.write = write
+        self.isOpen = isOpen
         self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
@@ -165,7 +170,7 @@ struct PackageBuilder {
     ) throws(Errno) -> [ChunkReference]? {
         let file = try openBeneath(
             [name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
-        if cl_probe_writers(file.raw) == -EAGAIN {
+        if isOpen(snapshot.inode) || cl_probe_writers(file.raw) == -EAGAIN {
             isBusy = true
             return nil
         }

@@ -218,8 +218,6 @@ struct PackageRecorder {
         -> LivePackage?
     {
         guard let path = try writer.look({ try $0.path(of: item.key) }) else { return nil }
-        // The program may not have emptied the file yet whose contents are in the stash already.
-        guard !writer.state.unfinished.hasOpen(item.key) else { return nil }
         var changing: UInt64?
         cutting: do throws(Errno) {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
@@ -227,7 +225,8 @@ struct PackageRecorder {
             var builder = PackageBuilder(
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
                 of: Protection(of: root.raw), powerLoss.map { LostPackageFiles($0, prior) },
-                write: contents.write, mayGoOn: closing.check)
+                write: contents.write, isOpen: writer.state.unfinished.isOpen,
+                mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
             changing = builder.changing

@@ -22,8 +22,8 @@ struct UnfinishedFiles {
         begun.insert(inode)
     }
 
-    /// Whether a program has a file of this item open for writing.
-    func hasOpen(_ item: Int64) -> Bool { files[item]?.contains { open[$0] != nil } ?? false }
+    /// Whether a program has the file open for writing.
+    func isOpen(_ inode: UInt64) -> Bool { open[inode] != nil }
 
     /// The last program has closed the file.
     mutating func end(_ inode: UInt64) {
