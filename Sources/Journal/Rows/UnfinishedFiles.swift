@@ -40,13 +40,14 @@ extension UnfinishedFile {
             """, [.bits(inode), .integer(synced?.size), .integer(synced?.modified)])
     }
 
-    /// Notes what was synced of an unfinished file.
-    package static func setSynced(
-        _ synced: SyncedContents, of inode: UInt64, _ t: Transaction
-    ) throws(VolumeError) {
+    /// Adds a file of which only a mark was left. What is known of it from this stop stays.
+    package static func addMarked(_ inode: UInt64, _ t: Transaction) throws(VolumeError) {
         try t.run(
-            "UPDATE unfinished SET size = ?, modified = ? WHERE inode = ? AND lost IS NULL",
-            [.integer(synced.size), .integer(synced.modified), .bits(inode)])
+            """
+            INSERT INTO unfinished (inode) VALUES (?)
+            ON CONFLICT (inode) DO UPDATE SET lost = NULL, size = NULL, modified = NULL
+            WHERE lost IS NOT NULL
+            """, [.bits(inode)])
     }
 
     package static func remove(_ inode: UInt64, _ t: Transaction) throws(VolumeError) {

@@ -24,8 +24,10 @@ struct PowerLoss: Sendable {
     /// - Parameters:
     ///   - wasClosed: Whether the volume was closed properly.
     ///   - opened: When the volume was opened now, by the clock of its files.
+    ///   - marks: The marks that the last daemon has left.
     static func last(
-        _ journal: Journal, wasClosed: Bool, opened: Int64, _ clocks: MachineClocks
+        _ journal: Journal, wasClosed: Bool, opened: Int64, _ clocks: MachineClocks,
+        _ marks: OpenMarks
     ) throws(VolumeError) -> PowerLoss? {
         let known = try journal.read {
             (try $0.value(bootKey), try $0.value(timeKey), try UnfinishedFile.areLeft(in: $0))
@@ -40,14 +42,19 @@ struct PowerLoss: Sendable {
             // opening was changed before it, because no program had the volume yet.
             time = isBehind ? newest &+ 3_600_000_000_000 : opened &+ 1
         }
+        let marked = marks.left()
         if known.0 != boot || known.2 {
             try journal.write { [time] t in
                 try t.set(bootKey, to: boot)
                 if let time { try t.set(timeKey, to: String(time)) }
-                if isNew, let time { try UnfinishedFile.lose(before: time, t) }
+                if isNew, let time {
+                    for inode in marked { try UnfinishedFile.addMarked(inode, t) }
+                    try UnfinishedFile.lose(before: time, t)
+                }
                 try UnfinishedFile.forget(t)
             }
         }
+        for inode in marked { marks.remove(inode) }
         guard let time else { return nil }
         let unfinished = try journal.read { try UnfinishedFile.lost(in: $0) }
         return PowerLoss(time: time, unfinished: LostSaves(unfinished))

@@ -29,6 +29,9 @@ final class JournalWriter {
         self.settings = settings
         self.debounce = debounce
         barrier = WriteBarrier(directory: stash.directory)
+        if barrier.commitsParts {
+            state.unfinished = UnfinishedFiles(marks: OpenMarks(directory: stash.directory))
+        }
     }
 
     /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.

@@ -18,10 +18,17 @@ package final class OpenContents: Sendable {
     /// What was synced of more files than these is forgotten, except of those that the journal has.
     private static let syncedMax = 4096
 
+    /// Where marks of the unrecorded files are kept, if the file system may commit a part of what a
+    /// program has written at any moment.
+    private let marks: OpenMarks?
+
+    init(marks: OpenMarks? = nil) { self.marks = marks }
+
     func opened(_ inode: UInt64) {
         state.withLock { state in
             state.open.insert(inode)
-            if !state.noted.contains(inode) { state.unnoted.insert(inode) }
+            guard !state.noted.contains(inode), state.unnoted.insert(inode).inserted else { return }
+            marks?.add(inode)
         }
     }
 
@@ -36,10 +43,20 @@ package final class OpenContents: Sendable {
                 state.synced = state.synced.filter { state.noted.contains($0.key) }
             }
             state.synced[snapshot.inode] = contents
-            return state.noted.contains(snapshot.inode)
+            let isMarked = marks != nil && state.unnoted.contains(snapshot.inode)
+            return isMarked || state.noted.contains(snapshot.inode)
         }
         guard isNoted else { return }
-        try? journal.write { try UnfinishedFile.setSynced(contents, of: snapshot.inode, $0) }
+        try? journal.write { t in
+            // The file may have been recorded meanwhile.
+            guard state.withLock({ isUnrecorded(snapshot.inode, $0) }) else { return }
+            try UnfinishedFile.add(snapshot.inode, contents, t)
+            _ = note(snapshot.inode)
+        }
+    }
+
+    private func isUnrecorded(_ inode: UInt64, _ state: borrowing State) -> Bool {
+        state.noted.contains(inode) || state.unnoted.contains(inode)
     }
 
     /// Whether there are files that the journal does not have.
@@ -73,6 +90,7 @@ package final class OpenContents: Sendable {
                 state.unnoted.insert(inode)
             } else {
                 state.unnoted.remove(inode)
+                marks?.remove(inode)
             }
         }
     }

@@ -4,7 +4,7 @@ import Journal
 /// journal has them from the end of the transaction on until their documents are recorded, so that
 /// after a loss of power a part of a save is not taken for one.
 struct UnfinishedFiles {
-    let contents = OpenContents()
+    let contents: OpenContents
     /// The item of each file that is open, by its inode.
     private var open = RevertibleDictionary<UInt64, Int64>()
     /// The files of each item that were open since it was recorded.
@@ -14,6 +14,8 @@ struct UnfinishedFiles {
     private var ended: Set<Int64> = []
     /// Files that were closed and belong to no item.
     private var strays: Set<UInt64> = []
+
+    init(marks: OpenMarks? = nil) { contents = OpenContents(marks: marks) }
 
     /// A program has opened a file of this item for writing.
     mutating func begin(_ inode: UInt64, of item: Int64) {

@@ -134,7 +134,7 @@ package final class Volume: Sendable {
             lastEvent: try EventProcessor.lastSequence(journal, logged),
             powerLoss: try PowerLoss.last(
                 journal, wasClosed: isClean, opened: settings.clocks.files(store.opened),
-                settings.clocks),
+                settings.clocks, OpenMarks(directory: store.stash.raw)),
             log: log)
         if let problem { volume.recorder.tell("healed journal", problem) }
         if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
