@@ -11,7 +11,7 @@ import Testing
 struct UnfinishedSaveTests {
     let program = Program(process: 10, name: "nano")
 
-    /// What the program was doing.
+    /// How the program was writing when the power failed.
     enum Saving: CaseIterable {
         case new, emptied, inPlace, appended, inPackage, replaced
         /// The document had been saved in place often, so nothing of it is moved aside any more.

@@ -6,8 +6,8 @@ package struct UnfinishedFile: Hashable, Sendable {
     /// The file was changed last before this time if it is still as the stop has left it; in
     /// nanoseconds since 1970.
     package var lost: Int64
-    /// The size and the modification time that it had when a program synced it last, which is no
-    /// part then.
+    /// What it was when a program synced it last. A file that still has this size and this time is
+    /// complete.
     package var synced: SyncedContents?
 
     package init(lost: Int64, synced: SyncedContents? = nil) {
@@ -16,7 +16,8 @@ package struct UnfinishedFile: Hashable, Sendable {
     }
 }
 
-/// What tells the contents of a file that a program has synced from later ones.
+/// The size and the modification time of a file when a program synced it. Later contents differ in
+/// one of them.
 package struct SyncedContents: Hashable, Sendable {
     package var size: Int64
     /// Nanoseconds since 1970.
@@ -40,7 +41,8 @@ extension UnfinishedFile {
             """, [.bits(inode), .integer(synced?.size), .integer(synced?.modified)])
     }
 
-    /// Adds a file of which only a mark was left. What is known of it from this stop stays.
+    /// Adds a file for which the last daemon has left a mark. A row that the same daemon has left
+    /// is kept, because it has what was synced of the file.
     package static func addMarked(_ inode: UInt64, _ t: Transaction) throws(VolumeError) {
         try t.run(
             """
@@ -54,7 +56,7 @@ extension UnfinishedFile {
         try t.run("DELETE FROM unfinished WHERE inode = ?", [.bits(inode)])
     }
 
-    /// Notes that the machine has stopped while files were unfinished, before this time.
+    /// Notes for all unfinished files that the machine has stopped before this time.
     package static func lose(before time: Int64, _ t: Transaction) throws(VolumeError) {
         try t.run("UPDATE unfinished SET lost = ? WHERE lost IS NULL", [.integer(time)])
     }

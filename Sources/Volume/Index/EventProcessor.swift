@@ -310,7 +310,8 @@ final class EventProcessor {
         for item in items { writer.touch(item.key) { $0.isWriting = true } }
     }
 
-    /// A program has a file open for writing, which ends with its close. After a crash nobody has.
+    /// A program has opened a file for writing. After a crash no program has it open any more, so
+    /// events of before the crash are ignored.
     private func opened(_ inode: UInt64, _ t: Reader) throws {
         guard !index.isReplaying else { return }
         let item = try t.items(inode: inode).first { $0.kind == .file }?.key

@@ -45,7 +45,7 @@ final class JournalWriter {
                 try writePriorContents(t)
                 try state.unfinished.write(t) { [pending = state.pending] in pending[$0] != nil }
                 guard describesNames else { return }
-                // What was opened since then is in the journal at least right after the barrier.
+                // Adds the files that were opened after `noteOpenFiles` was called.
                 if barrier.commitsParts { try state.unfinished.contents.noteAll(t) }
                 try barrier.pass()
             }

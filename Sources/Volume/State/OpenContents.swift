@@ -35,7 +35,7 @@ package final class OpenContents: Sendable {
     func closed(_ inode: UInt64) { _ = state.withLock { $0.open.remove(inode) } }
 
     /// Called after fsync(2), before the program is answered: what it has synced is no part of a
-    /// save. Without the journal's row, the worst is that a person has to confirm that.
+    /// save. If this fails, the file gets no version after a loss of power until it is saved again.
     package func didSync(_ snapshot: FileSnapshot, _ journal: Journal) {
         let contents = SyncedContents(size: snapshot.size, modified: snapshot.modified)
         let isNoted = state.withLock { state in
