@@ -20,10 +20,14 @@ import Testing
         return settings
     }
 
+    /// The recorder learns nothing of what programs do from now on. Otherwise it might know that a
+    /// file was opened and not that it was closed; then the file would be one that was being saved.
+    private func stopRecording(_ tree: ProgramTree) { tree.volume.recorder.abandon() }
+
     /// `damage` is what the disk has after the loss of power. The log of events is not synced, so
     /// it is lost as well.
     private func losePower(_ tree: ProgramTree, _ damage: () throws -> Void = {}) throws {
-        tree.volume.recorder.abandon()
+        stopRecording(tree)
         var settings = ProgramTree.fast
         settings.clocks.boot = { "another one" }
         try tree.reopen(settings) {
@@ -94,6 +98,7 @@ import Testing
     /// Nothing else in the package has changed, so it shows its last version again.
     @Test(arguments: Damage.allCases) func allThatWasSavedInAPackage(_ damage: Damage) throws {
         let tree = try package()
+        stopRecording(tree)
         try tree.save("Doc.rtfd/a", "changed", by: program)
         try tree.save("Doc.rtfd/b", "changed", by: program)
         try losePower(tree) {
@@ -123,6 +128,7 @@ import Testing
     /// The files that were replaced by the lost ones are recorded and shown.
     @Test func whatWasReplacedByWhatIsLost() throws {
         let tree = try package()
+        stopRecording(tree)
         for text in ["two", "three"] {
             try tree.replace("Doc.rtfd/a", Array(text.utf8), by: program)
             try tree.replace("Doc.rtfd/b", Array("beside \(text)".utf8), by: program)
@@ -145,6 +151,7 @@ import Testing
     /// until the file is saved, also if the other one is.
     @Test(arguments: Damage.allCases) func aNewContentOfAFileInAPackage(_ damage: Damage) throws {
         let tree = try package()
+        stopRecording(tree)
         try tree.save("Doc.rtfd/a", "changed", by: program)
         try tree.save("Doc.rtfd/b", "whole", by: program)
         try losePower(tree) {
@@ -196,6 +203,7 @@ import Testing
         let path = isPackaged ? "Doc.rtfd/a" : "a"
         try tree.save(path, "one", by: program)
         #expect(try tree.volume.history(at: names(isPackaged ? "Doc.rtfd" : path)) != nil)
+        stopRecording(tree)
         try tree.append(path, Array("more".utf8), by: program)
         try tree.replace(path, Array("last".utf8), by: program)
         let old = try stashed(tree, .displaced)
@@ -216,6 +224,7 @@ import Testing
         #expect(posix_fallocate(handle.descriptor, 0, 20_000) == 0)
         tree.close(handle)
         #expect(try tree.versions("a").map(\.count) == [20_000])
+        stopRecording(tree)
         try tree.replace("a", Array("last".utf8), by: program)
         try losePower(tree)
         #expect(try tree.versions("a").map(\.count) == [20_000, 4])
@@ -225,6 +234,7 @@ import Testing
     /// Of the old blocks of a file that was overwritten in place, some did not reach the disk.
     @Test(arguments: [true, false]) func oldBlocksThatAreLost(_ areLost: Bool) throws {
         let tree = try ProgramTree(settings: Self.slow(copiedSizeMax: 4))
+        stopRecording(tree)
         var noise = Noise(seed: 5)
         let first = noise.bytes(300_000)
         var second = first

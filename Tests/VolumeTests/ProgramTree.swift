@@ -126,16 +126,25 @@ final class ProgramTree: @unchecked Sendable {
         nodes = [:]
         if let opened { Glibc.close(opened) }
         opened = nil
-        // The store's lock is released with the last reference to the volume, which a thread of it
-        // may hold for a moment, and closing the journal removes files by their paths.
-        weak let old = volume
+        // A thread of the volume may hold the last reference to it for a moment. Then it closes the
+        // store's lock and the journal, which removes files by their paths.
         volume = nil
-        while old != nil { usleep(1000) }
+        while try isStoreOpen() { usleep(1000) }
         try between()
         volume = try ProgramTree.open(
             store, settings ?? self.settings, belongsToHub: belongsToHub)
         onOpening(volume)
         volume.start()
+    }
+
+    /// Whether this process has the store's lock or journal open.
+    private func isStoreOpen() throws -> Bool {
+        let directory = URL(filePath: store).resolvingSymlinksInPath().path
+        return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").contains {
+            let file = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/self/fd/\($0)")
+            return file.map { ($0 as NSString).deletingLastPathComponent } == directory
+        }
     }
 
     private static func open(

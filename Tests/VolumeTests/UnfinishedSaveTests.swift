@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Model
 import Support
+import Synchronization
 import Testing
 
 @testable import Volume
@@ -168,6 +169,34 @@ struct UnfinishedSaveTests {
         try losePower(tree, keepsLog: false) { Glibc.close(held) }
         #expect(try tree.volume.history(at: names("a~"))?.versions.isEmpty ?? true)
         #expect(try tree.texts("a") == ["new"])
+        tree.stop()
+    }
+
+    /// Its mode changes while it is read, without an event that says that a program has closed it.
+    @Test(arguments: [false, true]) func aFileThatChangesWhileItIsReadIsRecorded(
+        inPackage: Bool
+    ) throws {
+        let tree = try ProgramTree()
+        let how: Saving = inPackage ? .inPackage : .new
+        if inPackage { try tree.mkdir("p.pages", by: program) }
+        try tree.save(how.file, "one", by: program)
+        #expect(tree.quiet())
+        let path = tree.real(how.file)
+        let isDone = Mutex(false)
+        let end = DispatchGroup()
+        DispatchQueue.global().async(group: end) {
+            while !isDone.withLock({ $0 }) {
+                chmod(path, 0o600)
+                chmod(path, 0o644)
+            }
+        }
+        try tree.writeInPlace(how.file, first, at: 0, by: program)
+        usleep(300_000)
+        isDone.withLock { $0 = true }
+        end.wait()
+        #expect(tree.quiet())
+        #expect(try contents(tree, how) == [Array("one".utf8), first])
+        #expect(try unfinished(tree) == 0)
         tree.stop()
     }
 

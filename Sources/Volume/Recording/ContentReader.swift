@@ -62,10 +62,11 @@ final class ContentReader {
         hasWritten = false
     }
 
-    /// Notes at once that a program has begun to write to a file while it was synced, because a
-    /// part of what it writes may be on the disk now.
+    /// Notes at once that a file has changed while it was synced. If a program writes to it, a part
+    /// of what it writes may be on the disk now, and its event comes later; or only an attribute
+    /// has changed, and there is no event.
     func noteUnfinished(_ inode: UInt64, of item: Int64) throws(VolumeError) {
-        try writer.transact { _ in writer.state.unfinished.begin(inode, of: item) }
+        try writer.transact { _ in writer.state.unfinished.noteChange(of: inode, of: item) }
     }
 
     /// Whether a version of the document, or a file in one if it is a package, has the contents of

@@ -11,6 +11,7 @@ struct UnfinishedFiles {
     private var files = RevertibleDictionary<Int64, Set<UInt64>>()
     /// What has changed since the last transaction.
     private var begun: Set<UInt64> = []
+    private var changed: Set<UInt64> = []
     private var ended: Set<Int64> = []
     /// Files that were closed and belong to no item.
     private var strays: Set<UInt64> = []
@@ -22,6 +23,12 @@ struct UnfinishedFiles {
         open[inode] = item
         files[item, default: []].insert(inode)
         begun.insert(inode)
+    }
+
+    /// A file of this item, which is being recorded, has changed meanwhile.
+    mutating func noteChange(of inode: UInt64, of item: Int64) {
+        files[item, default: []].insert(inode)
+        changed.insert(inode)
     }
 
     /// Whether a program has the file open for writing.
@@ -41,7 +48,8 @@ struct UnfinishedFiles {
 
     /// Writes the changes to the journal. The files of a pending document stay there.
     mutating func write(_ t: Transaction, isPending: (Int64) -> Bool) throws {
-        for inode in begun where open[inode] != nil && !contents.isNoted(inode) {
+        let new = changed.union(begun.filter { open[$0] != nil })
+        for inode in new where !contents.isNoted(inode) {
             try UnfinishedFile.add(inode, contents.note(inode), t)
         }
         for item in ended where !isPending(item) {
@@ -58,7 +66,7 @@ struct UnfinishedFiles {
             }
         }
         for inode in strays where !contents.isOpen(inode) { try remove(inode, t) }
-        (begun, ended, strays) = ([], [], [])
+        (begun, changed, ended, strays) = ([], [], [], [])
     }
 
     private func remove(_ inode: UInt64, _ t: Transaction) throws {
