@@ -212,8 +212,8 @@ import Testing
                 #expect(FileManager.default.fileExists(atPath: "\(places[1])/Notes"))
                 let error = try #require(try program.file("standard /etc").error)
                 #expect(error.contains("CONCORD_VOLUME is /etc, which is on no Concord volume"))
-                kill(two.pid, SIGSTOP)
-                defer { kill(two.pid, SIGCONT) }
+                try two.suspend()
+                defer { two.resume() }
                 #expect(try mounted() == [places[0]])
             }
         }
@@ -241,8 +241,8 @@ import Testing
             try MountedVolume.with { other in
                 try desk.obey("mark m \(desk.path)")
                 try stranger("mv \(desk.path) \(root)/b.txt")
-                kill(other.pid, SIGSTOP)
-                defer { kill(other.pid, SIGCONT) }
+                try other.suspend()
+                defer { other.resume() }
                 #expect(try desk.obey("find m").path == "\(root)/b.txt")
             }
         }

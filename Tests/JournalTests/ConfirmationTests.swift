@@ -78,6 +78,26 @@ struct ConfirmationTests {
         #expect(try found(renamed).durability == .disk && !found(renamed).wasAtHub)
     }
 
+    /// What is known of a version besides the hub's word stays with it.
+    @Test func aConfirmationUnderAnotherID() throws {
+        var saved = version(1)
+        saved.protection = Protection(owner: 1_000, group: 1_000, mode: 0o600)
+        saved.session = WorkSession("agent 1")
+        var next = version(2)
+        next.parents = [saved.id]
+        let renamed = Identifier.random()
+        try journal.write { [saved, next] t in
+            try t.setCurrentHub(volume: volume, epoch: epoch)
+            try t.insert(saved, of: document, manifest: [1])
+            try t.insert(next, of: document, manifest: [1])
+            #expect(try t.confirm(current: saved.id, of: document, as: renamed))
+        }
+        let known = try found(renamed)
+        #expect(known.protection == saved.protection)
+        #expect(known.session == saved.session)
+        #expect(try found(next.id).parents == [renamed])
+    }
+
     /// An older build did not record which hub had confirmed a version.
     @Test func afterAnUpgradeNobodyHasConfirmed() throws {
         var saved = version(1)

@@ -95,8 +95,8 @@ struct LifecycleTests {
     func mountedAgain() throws {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
-            try stop(volume)
-            defer { _ = kill(volume.pid, SIGCONT) }
+            try volume.suspend()
+            defer { volume.resume() }
             #expect(umount2(volume.path, Int32(MNT_DETACH)) == 0)
             let (other, said) = (try TemporaryDirectory(), try TemporaryDirectory())
             let output = open("\(said.path)/said", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -109,7 +109,7 @@ struct LifecycleTests {
                 let isWaiting = log?.contains("waiting for the previous daemon") == true
                 return isWaiting || next.hasEnded() ? true : nil
             }
-            _ = kill(volume.pid, SIGCONT)
+            volume.resume()
             #expect(try next.waitForEnd(seconds: 60) == 0)
             #expect(
                 try String(contentsOfFile: "\(other.path)/letter.txt", encoding: .utf8) == "one")
@@ -170,8 +170,8 @@ struct LifecycleTests {
     func stopped() throws {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
-            try stop(volume)
-            defer { _ = kill(volume.pid, SIGCONT) }
+            try volume.suspend()
+            defer { volume.resume() }
             let null = open("/dev/null", O_RDWR | O_CLOEXEC)
             defer { close(null) }
             let clients = try [
@@ -189,7 +189,7 @@ struct LifecycleTests {
             let patient = try ChildProcess(
                 "touch", ["\(volume.path)/later"], input: null, output: null, errors: null)
             usleep(100_000)
-            _ = kill(volume.pid, SIGCONT)
+            volume.resume()
             #expect(try patient.waitForEnd(seconds: 10) == 0)
             #expect(access("\(volume.path)/later", F_OK) == 0)
             try save("two", to: "letter.txt", in: volume)
@@ -201,14 +201,14 @@ struct LifecycleTests {
     func stoppedForLong() throws {
         try MountedVolume.with(options: ["suspend_timeout=1"]) { volume in
             try save("one", to: "letter.txt", in: volume)
-            try stop(volume)
-            defer { _ = kill(volume.pid, SIGCONT) }
+            try volume.suspend()
+            defer { volume.resume() }
             // The call waits for the daemon and ends with an error, although the daemon never
             // answers.
             let question = try Command("stat", "\(volume.path)/absent").run()
             #expect(question.status != 0)
             #expect(!question.errors.contains("No such file"), "\(question.errors)")
-            _ = kill(volume.pid, SIGCONT)
+            volume.resume()
             try wait(for: "the volume to be mounted again") {
                 access("\(volume.path)/letter.txt", F_OK) == 0 ? true : nil
             }
@@ -224,19 +224,6 @@ struct LifecycleTests {
             try save("one", to: "letter.txt", in: volume)
             try volume.waitForDisk()
             try Alarms.waitForRest(of: volume.pid)
-        }
-    }
-
-    /// Returns when none of the daemon's threads can take a request any more.
-    private func stop(_ volume: MountedVolume) throws {
-        _ = kill(volume.pid, SIGSTOP)
-        let tasks = "/proc/\(volume.pid)/task"
-        try wait(for: "the daemon to stop") {
-            let threads = try FileManager.default.contentsOfDirectory(atPath: tasks)
-            return try threads.allSatisfy {
-                try String(contentsOfFile: "\(tasks)/\($0)/status", encoding: .utf8)
-                    .contains("State:\tT")
-            } ? true : nil
         }
     }
 

@@ -75,6 +75,21 @@ package final class MountedVolume {
         }
     }
 
+    /// Stops the daemon (SIGSTOP) and returns when none of its threads can take a request any more.
+    package func suspend() throws {
+        _ = kill(pid, SIGSTOP)
+        let tasks = "/proc/\(pid)/task"
+        try wait(for: "the daemon to stop") {
+            let threads = try FileManager.default.contentsOfDirectory(atPath: tasks)
+            return try threads.allSatisfy {
+                try String(contentsOfFile: "\(tasks)/\($0)/status", encoding: .utf8)
+                    .contains("State:\tT")
+            } ? true : nil
+        }
+    }
+
+    package func resume() { _ = kill(pid, SIGCONT) }
+
     package func mount(_ more: String...) throws {
         let log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         let null = open("/dev/null", O_RDONLY | O_CLOEXEC)

@@ -51,11 +51,11 @@ import Testing
             let writer = Thread { _ = try? writing.run() }
             writer.start()
             usleep(500_000)
-            kill(fleet.devices[0].pid, SIGSTOP)
+            try fleet.devices[0].suspend()
             try fleet.shell(1, "echo other > other; echo new > 50")
             try fleet.settle([1])
             sleep(UInt32(seconds))
-            kill(fleet.devices[0].pid, SIGCONT)
+            fleet.devices[0].resume()
             try wait(seconds: 60, for: "the writer") { writer.isFinished ? true : nil }
             try fleet.expectEqual()
             #expect(fleet.text(1, "40") == "40\n")

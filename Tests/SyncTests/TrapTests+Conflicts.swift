@@ -23,9 +23,9 @@ extension TrapTests {
                 try Reading("\(fleet.devices[1].path)/\($0)", to: "\(home.path)/\($0)")
             }
             for cat in cats { try cat.waitUntilItWaits() }
-            kill(fleet.devices[1].pid, SIGSTOP)
+            try fleet.devices[1].suspend()
             sleep(2)
-            kill(fleet.devices[1].pid, SIGCONT)
+            fleet.devices[1].resume()
             // A program that is stopped for a moment in open(2) notices nothing.
             let stopped = try Reading("\(fleet.devices[1].path)/small")
             try stopped.waitUntilItWaits()

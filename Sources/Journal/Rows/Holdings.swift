@@ -86,17 +86,11 @@ extension Transaction {
     package func confirm(current version: Identifier, of key: Int64, as id: Identifier)
         throws(VolumeError) -> Bool
     {
-        if id != version, try self.version(id: id) != nil { return false }
-        try run(
-            "UPDATE versions SET id = ?, durability = 3 WHERE id = ?",
-            [.identifier(id), .identifier(version)])
-        try addConfirmation(id)
-        guard id != version else { return true }
-        try removeConfirmation(version)
-        try run(
-            "UPDATE items SET current = ? WHERE key = ? AND current = ?",
-            [.identifier(id), .integer(key), .identifier(version)])
-        try run("DELETE FROM holdings WHERE version = ?", [.identifier(version)])
+        if id != version {
+            guard try self.version(id: id) == nil else { return false }
+            try rename(version: version, to: id, of: key)
+        }
+        try setDurability([id], to: .hub)
         return true
     }
 
@@ -108,9 +102,18 @@ extension Transaction {
     package func renew(version id: Identifier) throws(VolumeError) -> Identifier? {
         guard let key = try item(ofVersion: id) else { return nil }
         let new = Identifier.random()
-        let values: [Value] = [.identifier(new), .identifier(id)]
+        try rename(version: id, to: new, of: key)
         try run(
-            "UPDATE versions SET id = ?, durability = min(durability, 2) WHERE id = ?", values)
+            "UPDATE versions SET durability = min(durability, 2) WHERE id = ?", [.identifier(new)])
+        return new
+    }
+
+    /// Replaces the id of a version wherever it stands. What a hub has said of it is forgotten.
+    private func rename(
+        version id: Identifier, to new: Identifier, of key: Int64
+    ) throws(VolumeError) {
+        let values: [Value] = [.identifier(new), .identifier(id)]
+        try run("UPDATE versions SET id = ? WHERE id = ?", values)
         for table in ["owners", "sessions"] {
             try run("UPDATE \(table) SET version = ? WHERE version = ?", values)
         }
@@ -126,6 +129,5 @@ extension Transaction {
         }
         try removeConfirmation(id)
         try removeHolding(id)
-        return new
     }
 }

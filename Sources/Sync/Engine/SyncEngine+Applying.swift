@@ -145,44 +145,10 @@ extension SyncEngine {
             carried[name] = (current.id, state.id)
             return name
         }
-        return try volume.prepare(arrival(state, contents)) {
+        return try volume.prepare(Arrival(state, contents)) {
             (chunks, file) throws(VolumeError) in
             try contents.write(chunks, to: file)
         }
-    }
-
-    /// Returns the facts about something that a crash left in the tree or next to it; nil if the
-    /// mirror no longer expects it.
-    func arrival(of mark: ArrivalTag) -> Arrival? {
-        let row = try? volume.journal.read { try $0.mirror(mark.item) }
-        guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
-            mark.version == .none || state.current?.id == mark.version
-        else { return nil }
-        let contents = Contents()
-        // The file itself shows whether its contents are complete.
-        if let current = state.current { contents.whole = [current.id] }
-        return arrival(state, contents)
-    }
-
-    func arrival(_ state: ItemState, _ contents: Contents) -> Arrival {
-        var arrival = Arrival(item: state.id, kind: Item.Kind(state.kind))
-        let attributes = state.attributes.compactMapValues(\.value)
-        if let mode = attributes["mode"], mode.count == 2 {
-            arrival.mode = UInt16(mode[0]) << 8 | UInt16(mode[1])
-        }
-        arrival.attributes = AttributeList(travelling: attributes)
-        arrival.target = state.target.map { Array($0.utf8) } ?? []
-        guard let current = state.current else { return arrival }
-        let manifest = contents.manifests[current.id]
-        var version = Version(
-            current, content: manifest.map(\.digest) ?? Digest.keyed(current.content))
-        if let text = attributes["modified"], let modified = integer(bigEndian: text) {
-            version.modified = modified
-        }
-        arrival.version = version
-        arrival.manifest = manifest?.encoded ?? []
-        arrival.isDataless = !contents.whole.contains(current.id) && current.size > 0
-        return arrival
     }
 }
 

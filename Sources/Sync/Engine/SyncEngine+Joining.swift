@@ -57,7 +57,7 @@ extension SyncEngine {
         let installations = adjustments.map { adjustment in
             let state = adjustment.remote
             return Installation(
-                arrival(state, nothing),
+                Arrival(state, nothing),
                 in: state.placement.parent == .root ? .none : state.placement.parent,
                 name: Name(state.name))
         }

@@ -168,6 +168,10 @@ package final class SyncEngine: @unchecked Sendable {
                 continue
             }
             do {
+                guard try isRecovered || !waitsForScan() else {
+                    rest(until: cl_clock_monotonic_ns() + SyncEngine.scanPause)
+                    continue
+                }
                 if !isRecovered {
                     try volume.record(asDevice: account.device, named: account.deviceName)
                     try standings.apply()
@@ -201,6 +205,15 @@ package final class SyncEngine: @unchecked Sendable {
         try volume.unsafeDocuments(below: [], limit: 8).contains { document in
             [.unsent, .undeleted, .sent].contains(document.reason)
         }
+    }
+
+    private static let scanPause: Int64 = 20_000_000
+
+    /// Whether something that was arriving when the last daemon ended may be in the tree unseen. The
+    /// scan recognizes it by the mirror, which must not be that of a newer state then.
+    private func waitsForScan() throws(VolumeError) -> Bool {
+        guard volume.isScanning else { return false }
+        return try volume.journal.read { try $0.mirrorCount(.underway) } > 0
     }
 
     /// Examines again what a crash left half done.

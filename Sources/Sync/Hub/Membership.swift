@@ -28,6 +28,7 @@ package final class Membership: @unchecked Sendable {
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
+    /// It must be made before the volume starts, which asks for what a crash left in the tree.
     package init(
         volume: Volume, tree: any Applying, settings: SyncSettings = SyncSettings(), log: Logger,
         changed: @escaping @Sendable ([DirectoryEntry]) -> Void
@@ -38,6 +39,7 @@ package final class Membership: @unchecked Sendable {
         self.log = log
         secrets = CredentialFile(store: volume.identity.store)
         self.changed = changed
+        volume.onArrival { [journal = volume.journal] tag in Arrival(expectedFor: tag, journal) }
     }
 
     package var account: Account? { current.withLock { $0?.account } }
@@ -100,7 +102,6 @@ package final class Membership: @unchecked Sendable {
         // The mount must be read-only before the engine's thread has begun.
         volume.readOnly.set(!engine.report.standing.maySend)
         volume.setRemote(engine.hub)
-        volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
         volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
         engine.start()
     }

@@ -73,6 +73,9 @@ extension Volume {
         try recorder.carryOut { (recorder) throws(VolumeError) in recorder.scanner.acceptMissing() }
     }
 
+    /// Whether the tree or a part of it is being compared with the journal.
+    package var isScanning: Bool { recorder.signal.look { recorder.report.isScanning } }
+
     package func status() throws(VolumeError) -> VolumeStatus {
         var report = recorder.signal.look { recorder.report }
         report.problems.merge(report.losses) { $1 }
