@@ -200,6 +200,47 @@ struct UnfinishedSaveTests {
         tree.stop()
     }
 
+    /// A program opens the file again in the tick of the clock in which it has saved it.
+    @Test(arguments: [Saving.emptied, .inPlace]) func aPartInTheTickOfTheLastSave(
+        _ how: Saving
+    ) throws {
+        var settings = ProgramTree.fast
+        if how == .inPlace { settings.copiedSizeMax = 4 }
+        let tree = try ProgramTree(settings: settings)
+        try tree.save("a", "one", by: program)
+        #expect(tree.quiet())
+        let volume = tree.volume!
+        // Nothing is recorded before the file is open again.
+        let (isHeld, mayGo) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            try? volume.perform { _ in
+                isHeld.signal()
+                mayGo.wait()
+            }
+        }
+        isHeld.wait()
+        try tree.writeInPlace("a", first, at: 0, by: program)
+        var saved = stat()
+        #expect(stat(tree.real("a"), &saved) == 0)
+        let flags = how == .emptied ? O_WRONLY | O_TRUNC : O_WRONLY
+        let handle = try tree.open("a", flags, by: program)
+        try tree.write(handle, part)
+        let times = [saved.st_atim, saved.st_mtim]
+        #expect(utimensat(AT_FDCWD, tree.real("a"), times, 0) == 0)
+        mayGo.signal()
+        try tree.save("b", "later", by: program)
+        try wait(seconds: 30, for: "a later save to be recorded") {
+            try tree.texts("b") == ["later"] ? true : nil
+        }
+        let versions = try tree.versions("a")
+        #expect(!versions.contains { $0.count > 3 && $0 != first })
+        tree.close(handle)
+        #expect(tree.quiet())
+        let last = how == .emptied ? part : part + first[part.count...]
+        #expect(try tree.versions("a") == [Array("one".utf8), first, last])
+        tree.stop()
+    }
+
     /// A program may set the times of what it has saved to any time.
     @Test func aSaveEndsIt() throws {
         let tree = try ProgramTree()

@@ -144,6 +144,7 @@ final class ContentReader {
             try noteUnfinished(snapshot.inode, of: item.key)
             return .busy
         }
+        if isHeld, item.changed == 0, try !isAsOpened(chunks, snapshot, work) { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
         let content = CutContent(manifest)
@@ -168,6 +169,19 @@ final class ContentReader {
             entry.inode == snapshot.inode, entry.modified == snapshot.modified
         else { return false }
         return !last.isBase && !last.becomesConflict && !last.isRecovered
+    }
+
+    /// Whether a file that a program has open still has the contents that were put into the stash
+    /// when it was opened. Its times do not show what was written in the same tick of the clock.
+    private func isAsOpened(
+        _ chunks: [ChunkReference], _ snapshot: FileSnapshot, _ work: PendingDocument
+    ) throws(VolumeError) -> Bool {
+        guard let entry = work.priorContents.last?.entry, let old = try? stash.open(entry.file)
+        else { return false }
+        let size = FileSnapshot(of: old.raw).size
+        guard size == snapshot.size else { return false }
+        if entry.kind == .preImages { return !holdsBlocks(old.raw) }
+        return try cutFile(old.raw, size: size) == chunks
     }
 
     private func tooLarge(_ path: [Name]) -> VolumeError {

@@ -172,7 +172,7 @@ extension ContentReader {
         return isKnown ? .found(cut) : .nothing
     }
 
-    private func holdsBlocks(_ preImages: Int32) -> Bool { cl_lseek(preImages, 0, SEEK_DATA) >= 0 }
+    func holdsBlocks(_ preImages: Int32) -> Bool { cl_lseek(preImages, 0, SEEK_DATA) >= 0 }
 
     /// Whether a program has overwritten a part of it in place.
     func hasOverwritten(_ prior: PriorContent) -> Bool {
