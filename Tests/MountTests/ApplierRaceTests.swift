@@ -197,7 +197,7 @@ struct ApplierRaceTests {
         var log = Logger(label: "test")
         log.logLevel = .error
         let volume = try Volume.open(store: home + "/store", settings: Settings(), log: log)
-        volume.onArrival { mark in
+        volume.onArrival { mark, _ in
             mark.item.high == 7 ? ApplierRaceTests.arrival(mark.item.low) : nil
         }
         volume.start()

@@ -15,37 +15,51 @@ import Testing
         return Set((0..<tried).map { _ in 1 + random.below(count) }).sorted()
     }
 
-    /// The second device with a document that arrives, which is killed at a step.
+    enum Kind: CaseIterable {
+        case file, package
+
+        func document(_ number: Int) -> String { "z/\(number)" + (self == .file ? "" : ".rtfd") }
+        func file(_ number: Int) -> String { document(number) + (self == .file ? "" : "/text") }
+    }
+
+    /// The second device, which is killed at a step while a document arrives.
     private final class Scene {
         let fleet: Fleet
-        let killer = try! StepKiller()
+        let kind: Kind
+        let killer: StepKiller
         let device: MountedVolume
         /// The number of steps of one arrival.
-        let steps: Int
+        private(set) var steps = 0
 
-        init(_ fleet: Fleet) throws {
-            self.fleet = fleet
+        init(_ fleet: Fleet, _ kind: Kind) throws {
+            (self.fleet, self.kind) = (fleet, kind)
             try fleet.shell(0, "mkdir z")
+            killer = try StepKiller()
             device = try fleet.join(environment: killer.environment)
             try fleet.settle()
             killer.arm(at: Int(Int32.max))
-            try fleet.put(0, "z/0", "one")
+            try save("one", 0)
             try fleet.settle()
             killer.disarm()
             steps = killer.steps
         }
 
-        /// Returns false if the document arrives in fewer steps.
-        func killOnArrival(of name: String, at step: Int) throws -> Bool {
+        private func save(_ text: String, _ number: Int) throws {
+            let prepare = kind == .file ? "" : "mkdir -p \(kind.document(number)); "
+            try fleet.shell(0, "\(prepare)printf \(text) > \(kind.file(number))")
+        }
+
+        /// The document's number is that of the step. Returns false if it arrives in fewer steps.
+        func killOnArrival(at step: Int) throws -> Bool {
             killer.arm(at: step)
-            try fleet.put(0, name, "one")
+            try save("one", step)
             let hasDied = try wait(for: "the document to arrive") {
-                device.isDead || fleet.text(1, name) == "one" ? device.isDead : nil
+                device.isDead || fleet.text(1, kind.file(step)) == "one" ? device.isDead : nil
             }
             killer.disarm()
             guard hasDied else { return false }
             umount2(device.path, Int32(MNT_DETACH))
-            try fleet.put(0, name, "two")
+            try save("two", step)
             try fleet.settle([0])
             for log in try FileManager.default.contentsOfDirectory(atPath: device.store)
             where log.hasPrefix("events.") {
@@ -54,26 +68,51 @@ import Testing
             return true
         }
 
-        func expectOneDocument(_ name: String, _ step: Int) throws {
+        func isThere(_ number: Int) -> Bool { fleet.text(1, kind.file(number)) == "two" }
+
+        func expectOneDocument(_ number: Int) throws {
             let all = try FileManager.default.contentsOfDirectory(atPath: "\(device.path)/z")
-            let others = all.filter { "z/\($0)".hasPrefix(name + " ") }
-            #expect(others == [], "\(killer.call), step \(step)")
-            #expect(fleet.text(1, name) == "two")
-            #expect(try fleet.conflicts(1, name) == [])
+            let others = all.filter {
+                $0.hasPrefix("\(number) ") || $0.hasPrefix("\(number).rtfd ")
+            }
+            #expect(others == [], "\(killer.call), step \(number)")
+            #expect(isThere(number))
+            let path = "\(device.path)/\(kind.document(number))"
+            let versions = try Programs.fsctl("versions", path).succeed()
+            #expect(!versions.contains("dev1"), "\(killer.call), step \(number): \(versions)")
         }
     }
 
-    @Test("is the document that arrived, at whichever step the daemon is killed")
-    func eachStep() throws {
+    @Test(
+        "is the document that arrived, at whichever step the daemon is killed",
+        arguments: Kind.allCases)
+    func eachStep(kind: Kind) throws {
         try Fleet.with(1) { fleet in
-            let scene = try Scene(fleet)
+            let scene = try Scene(fleet, kind)
             for step in steps(of: scene.steps) {
-                let name = "z/\(step)"
-                guard try scene.killOnArrival(of: name, at: step) else { break }
+                guard try scene.killOnArrival(at: step) else { break }
                 try scene.device.mount()
                 try fleet.settle()
-                try scene.expectOneDocument(name, step)
+                try scene.expectOneDocument(step)
             }
+        }
+    }
+
+    /// The hub tells of the change long before the scan comes to the document.
+    @Test("is the document that arrived, although there is much to scan", arguments: Kind.allCases)
+    func longScan(kind: Kind) throws {
+        try Fleet.with(1) { fleet in
+            let scene = try Scene(fleet, kind)
+            // The file is in the tree, and the recorder does not know it yet.
+            let step = scene.steps / 2
+            try #require(try scene.killOnArrival(at: step))
+            try #require(access("\(scene.device.tree)/\(kind.document(step))", F_OK) == 0)
+            let more = "\(scene.device.tree)/a"
+            try Command("sh", "-c", "mkdir \(more) && cd \(more) && seq 8000 | xargs touch")
+                .succeed()
+            try scene.device.mount()
+            try wait(seconds: 120, for: "the change") { scene.isThere(step) ? true : nil }
+            try scene.expectOneDocument(step)
         }
     }
 }

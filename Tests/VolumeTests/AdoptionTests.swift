@@ -143,7 +143,7 @@ import Testing
         let unused = try tree.prepare(try tree.arrival(old), old)
         let known = [file, other, directory]
         tree.onOpening = { volume in
-            volume.onArrival { mark in known.first { $0.mark == mark } }
+            volume.onArrival { mark, _ in known.first { $0.mark == mark } }
         }
         try tree.crash {
             guard !hasLog else { return }
@@ -211,7 +211,7 @@ import Testing
         try tree.arrive(new, known[0], at: "a")
         try tree.arrive(Array("other".utf8), known[1], at: "b")
         tree.onOpening = { volume in
-            volume.onArrival { mark in known.first { $0.mark == mark } }
+            volume.onArrival { mark, _ in known.first { $0.mark == mark } }
             // The scan may find the files in either order, so the second adoption fails.
             failOnce(atAdoption: 2, in: volume)
         }

@@ -69,7 +69,7 @@ import Testing
         if isKilled { tree.volume.recorder.abandon() }
         try exchange(tree, name, with: "p.pages")
         if isKilled {
-            tree.onOpening = { $0.onArrival { $0 == arrival.mark ? arrival : nil } }
+            tree.onOpening = { $0.onArrival { tag, _ in tag == arrival.mark ? arrival : nil } }
             try tree.crash()
         } else {
             try clear(tree, name)

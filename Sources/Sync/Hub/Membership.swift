@@ -39,7 +39,9 @@ package final class Membership: @unchecked Sendable {
         self.log = log
         secrets = CredentialFile(store: volume.identity.store)
         self.changed = changed
-        volume.onArrival { [journal = volume.journal] tag in Arrival(expectedFor: tag, journal) }
+        volume.onArrival { [journal = volume.journal, secrets] tag, contents in
+            Arrival(expectedFor: tag, journal, secrets, contents)
+        }
     }
 
     package var account: Account? { current.withLock { $0?.account } }

@@ -28,15 +28,28 @@ extension Arrival {
 
     /// Returns the facts about something that a crash left in the tree or next to it; nil if the
     /// mirror no longer expects it. It does not need an engine, because the recorder asks before
-    /// there is one.
-    init?(expectedFor tag: ArrivalTag, _ journal: Journal) {
+    /// there is one. The manifest was in memory; without it the version would be another one than
+    /// the contents that are in the tree.
+    init?(
+        expectedFor tag: ArrivalTag, _ journal: Journal, _ secrets: CredentialFile,
+        _ arrived: () -> Manifest?
+    ) {
         let row = try? journal.read { try $0.mirror(tag.item) }
         guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
             tag.version == .none || state.current?.id == tag.version
         else { return nil }
         let contents = Contents()
-        // The file itself shows whether its contents are complete.
-        if let current = state.current { contents.whole = [current.id] }
+        if let current = state.current {
+            // The file itself shows whether its contents are complete.
+            contents.whole = [current.id]
+            let account = try? journal.read { try Account($0, secrets.read()) }
+            // A program may have changed it since.
+            if let account, let manifest = arrived(),
+                account.keys.name(of: manifest.digest) == current.content
+            {
+                contents.manifests[current.id] = manifest
+            }
+        }
         self.init(state, contents)
     }
 }

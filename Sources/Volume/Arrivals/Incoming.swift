@@ -15,7 +15,7 @@ final class Incoming: Sendable {
     let barrier: WriteBarrier
     private let sequence: Atomic<UInt64>
     private let expected = Mutex<[ArrivalTag: Arrival]>([:])
-    private let lookUp = CallbackSlot<@Sendable (ArrivalTag) -> Arrival?>()
+    private let lookUp = CallbackSlot<@Sendable (ArrivalTag, () -> Manifest?) -> Arrival?>()
     private let adopted = CallbackSlot<@Sendable (ArrivalTag, Int64, Transaction) throws -> Void>()
 
     init(directory: Int32) {
@@ -59,12 +59,13 @@ final class Incoming: Sendable {
     func forget(_ mark: ArrivalTag) { _ = expected.withLock { $0.removeValue(forKey: mark) } }
     func known(_ mark: ArrivalTag) -> Arrival? { expected.withLock { $0[mark] } }
 
-    func find(_ mark: ArrivalTag) -> Arrival? {
+    /// `contents` reads what has arrived.
+    func find(_ mark: ArrivalTag, _ contents: () -> Manifest?) -> Arrival? {
         if let known = known(mark) { return known }
-        return lookUp.current?(mark)
+        return lookUp.current?(mark, contents)
     }
 
-    func onArrival(_ body: @escaping @Sendable (ArrivalTag) -> Arrival?) {
+    func onArrival(_ body: @escaping @Sendable (ArrivalTag, () -> Manifest?) -> Arrival?) {
         lookUp.set(body)
     }
 

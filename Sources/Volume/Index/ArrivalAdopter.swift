@@ -129,21 +129,24 @@ struct ArrivalAdopter {
         var (now, attributes): (FileSnapshot?, AttributeList?)
         var isAbsent = false
         var marked: [Name]?
-        if let path = try t.path(of: parent),
-            let file = try? openBeneath(path + [name], from: tree, flags: O_PATH),
+        let path = try t.path(of: parent).map { $0 + [name] }
+        if let path, let file = try? openBeneath(path, from: tree, flags: O_PATH),
             FileSnapshot(of: file.raw).inode == snapshot.inode
         {
             if snapshot.isFile {
                 isAbsent = PlaceholderMark(of: file.raw, size: snapshot.size) != nil
             }
             if !snapshot.isSymlink {
-                if ArrivalTag(of: file.raw) != nil { marked = path + [name] }
+                if ArrivalTag(of: file.raw) != nil { marked = path }
                 attributes = AttributeList(of: file.raw)
             }
             now = FileSnapshot(of: file.raw)
         }
         let unknown = Arrival(item: mark.item, kind: .file, isDataless: true)
-        guard let arrival = incoming.find(mark) ?? (isAbsent ? unknown : nil) else { return nil }
+        let found = incoming.find(mark) {
+            isAbsent ? nil : path.flatMap { try? Volume.cutAside($0, in: tree).manifest }
+        }
+        guard let arrival = found ?? (isAbsent ? unknown : nil) else { return nil }
         let isAlike =
             switch arrival.kind {
             case .file: snapshot.isFile
