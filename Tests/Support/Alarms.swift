@@ -5,31 +5,43 @@ import Glibc
 /// When the threads of a process wake by themselves. This is read from the system calls in which
 /// they wait.
 package enum Alarms {
-    /// Waits until neither the process nor its children wake soon: an idle program wakes a few
-    /// times a minute. A program with an ever shorter timer never gets there, so the wait fails.
+    /// Waits until each thread of the process and of its children has been seen to wake no sooner
+    /// than after 8 seconds: an idle program wakes a few times a minute. A thread with an ever
+    /// shorter timer never gets there, so the wait fails.
     package static func waitForRest(of process: pid_t) throws {
-        try wait(seconds: 90, for: "processes that no timer wakes soon") {
+        var rested: Set<String> = []
+        var last = ""
+        try wait(seconds: 90, for: "processes that no timer wakes soon, as it does \(last)") {
+            () throws -> Bool? in
             let children = try Command("ps", "-o", "pid=", "--ppid", "\(process)").run().output
             let all = [process] + children.split { $0.isWhitespace }.compactMap { pid_t($0) }
-            return try all.allSatisfy { try soonest(in: $0) ?? 0 > 8 } ? true : nil
+            var threads: [String: Double] = [:]
+            for process in all { threads.merge(try alarms(in: process)) { $1 } }
+            rested.formUnion(threads.filter { $0.value > 8 }.keys)
+            let others = threads.filter { !rested.contains($0.key) }
+            last = others.map { "\($0.key) after \($0.value) s" }.joined(separator: ", ")
+            return others.isEmpty ? true : nil
         }
     }
 
-    /// The seconds until the first thread wakes; nil when one of them runs. A thread that waits for
-    /// something without a time limit never wakes.
-    private static func soonest(in process: pid_t) throws -> Double? {
-        var soonest = Double.infinity
+    /// After how many seconds each thread wakes: 0 if it runs. A thread that waits for something
+    /// without a time limit never wakes.
+    private static func alarms(in process: pid_t) throws -> [String: Double] {
+        var alarms: [String: Double] = [:]
         let tasks = "/proc/\(process)/task"
         for task in try FileManager.default.contentsOfDirectory(atPath: tasks) {
             // A thread that has ended in the meantime wakes nobody.
-            let file = "\(tasks)/\(task)/syscall"
-            guard let line = try? String(contentsOfFile: file, encoding: .utf8) else { continue }
+            func read(_ name: String) -> String? {
+                try? String(contentsOfFile: "\(tasks)/\(task)/\(name)", encoding: .utf8)
+            }
+            guard let line = read("syscall"), let name = read("comm") else { continue }
             let words = line.split { $0 == " " || $0 == "\n" }
-            guard let number = words.first.flatMap({ Int($0) }) else { return nil }
             let arguments = words.dropFirst().map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
-            soonest = min(soonest, try seconds(number, arguments, of: process))
+            let number = words.first.flatMap { Int($0) }
+            alarms["\(task) \(name.trimmingCharacters(in: .newlines))"] =
+                try number.map { try seconds($0, arguments, of: process) } ?? 0
         }
-        return soonest
+        return alarms
     }
 
     #if arch(x86_64)

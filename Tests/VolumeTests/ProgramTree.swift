@@ -4,6 +4,7 @@ import Glibc
 import Journal
 import Logging
 import Model
+import Support
 import SystemCalls
 import Testing
 
@@ -128,8 +129,10 @@ final class ProgramTree: @unchecked Sendable {
         opened = nil
         // A thread of the volume may hold the last reference to it for a moment. Then it closes the
         // store's lock and the journal, which removes files by their paths.
-        volume = nil
-        while try isStoreOpen() { usleep(1000) }
+        if volume != nil {
+            volume = nil
+            try wait(for: "the store to be closed") { try isStoreOpen() ? nil : true }
+        }
         try between()
         volume = try ProgramTree.open(
             store, settings ?? self.settings, belongsToHub: belongsToHub)

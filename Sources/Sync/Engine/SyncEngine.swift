@@ -209,8 +209,8 @@ package final class SyncEngine: @unchecked Sendable {
 
     private static let scanPause: Int64 = 20_000_000
 
-    /// Whether something that was arriving when the last daemon ended may be in the tree unseen. The
-    /// scan recognizes it by the mirror, which must not be that of a newer state then.
+    /// Whether something that was arriving when the last daemon ended may be in the tree unseen.
+    /// The scan recognizes it by the mirror, which must not be that of a newer state then.
     private func waitsForScan() throws(VolumeError) -> Bool {
         guard volume.isScanning else { return false }
         return try volume.journal.read { try $0.mirrorCount(.underway) } > 0

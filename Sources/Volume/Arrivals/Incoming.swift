@@ -5,6 +5,10 @@ import Model
 import Synchronization
 import SystemCalls
 
+/// Returns the facts about an arrival; nil if it is unknown. The second parameter reads what has
+/// arrived, and returns nil if it cannot be read now.
+package typealias ExpectedArrival = @Sendable (ArrivalTag, () -> Manifest?) -> Arrival?
+
 /// The directory beside the tree in which changes from the hub are prepared, and the facts that are
 /// expected of them. A name there is `ITEM-VERSION-NUMBER`, in hexadecimal, so a logged event can
 /// be processed after a crash without anything in memory.
@@ -15,7 +19,7 @@ final class Incoming: Sendable {
     let barrier: WriteBarrier
     private let sequence: Atomic<UInt64>
     private let expected = Mutex<[ArrivalTag: Arrival]>([:])
-    private let lookUp = CallbackSlot<@Sendable (ArrivalTag, () -> Manifest?) -> Arrival?>()
+    private let lookUp = CallbackSlot<ExpectedArrival>()
     private let adopted = CallbackSlot<@Sendable (ArrivalTag, Int64, Transaction) throws -> Void>()
 
     init(directory: Int32) {
@@ -59,13 +63,12 @@ final class Incoming: Sendable {
     func forget(_ mark: ArrivalTag) { _ = expected.withLock { $0.removeValue(forKey: mark) } }
     func known(_ mark: ArrivalTag) -> Arrival? { expected.withLock { $0[mark] } }
 
-    /// `contents` reads what has arrived.
     func find(_ mark: ArrivalTag, _ contents: () -> Manifest?) -> Arrival? {
         if let known = known(mark) { return known }
         return lookUp.current?(mark, contents)
     }
 
-    func onArrival(_ body: @escaping @Sendable (ArrivalTag, () -> Manifest?) -> Arrival?) {
+    func onArrival(_ body: @escaping ExpectedArrival) {
         lookUp.set(body)
     }
 

@@ -148,16 +148,18 @@ final class ContentReader {
         let manifest = Manifest(
             chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
         let content = CutContent(manifest)
-        var isUnfinished = powerLoss?.mayBeUnfinished(snapshot) == true
-        if isUnfinished {
-            isUnfinished = try writer.look {
-                try !$0.hasVersion(of: item.key, content: content.digest)
-            }
-        }
+        let isUnfinished = try isUnfinished(content, snapshot, item)
         return .found(
             LiveFile(
                 descriptor, snapshot, owner: status.st_uid, content, isHeld: isHeld,
                 isUnfinished: isUnfinished))
+    }
+
+    private func isUnfinished(_ content: CutContent, _ snapshot: FileSnapshot, _ item: Item)
+        throws(VolumeError) -> Bool
+    {
+        guard powerLoss?.mayBeUnfinished(snapshot) == true else { return false }
+        return try writer.look { try !$0.hasVersion(of: item.key, content: content.digest) }
     }
 
     /// Whether a program has opened the file for writing and has not changed it yet: office

@@ -70,13 +70,8 @@ extension Volume {
     }
 
     /// Sets a function that describes arrivals which were prepared before a crash and are not
-    /// expected. It is called on the recorder's thread, with a function that reads what has arrived;
-    /// that returns nil if it cannot be read now.
-    package func onArrival(
-        _ body: @escaping @Sendable (ArrivalTag, () -> Manifest?) -> Arrival?
-    ) {
-        incoming.onArrival(body)
-    }
+    /// expected. It is called on the recorder's thread.
+    package func onArrival(_ body: @escaping ExpectedArrival) { incoming.onArrival(body) }
 
     /// Sets a function that is called when an arrival has become an item, with the item's key, on
     /// the recorder's thread and in the same transaction.
