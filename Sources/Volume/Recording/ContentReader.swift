@@ -144,7 +144,7 @@ final class ContentReader {
             try noteUnfinished(snapshot.inode, of: item.key)
             return .busy
         }
-        if isHeld, item.changed == 0, try !isAsOpened(chunks, snapshot, work) { return .busy }
+        if isHeld, try !isAsOpened(descriptor.raw, chunks, snapshot, work) { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
         let content = CutContent(manifest)
@@ -173,17 +173,27 @@ final class ContentReader {
         return !last.isBase && !last.becomesConflict && !last.isRecovered
     }
 
-    /// Whether a file that a program has open still has the contents that were put into the stash
-    /// when it was opened. Its times do not show what was written in the same tick of the clock.
+    /// Whether a file that a program has open had these contents when the program opened it. Its
+    /// times do not show what was written within one tick of the file system's clock, so the
+    /// contents are compared with those that were put into the stash at that moment.
     private func isAsOpened(
-        _ chunks: [ChunkReference], _ snapshot: FileSnapshot, _ work: PendingDocument
+        _ file: Int32, _ chunks: [ChunkReference], _ snapshot: FileSnapshot,
+        _ work: PendingDocument
     ) throws(VolumeError) -> Bool {
-        guard let entry = work.priorContents.last?.entry, let old = try? stash.open(entry.file)
+        guard let entry = work.priorContents.last?.entry, let old = try? stash.open(entry.file),
+            FileSnapshot(of: old.raw).size == snapshot.size
         else { return false }
-        let size = FileSnapshot(of: old.raw).size
-        guard size == snapshot.size else { return false }
-        if entry.kind == .preImages { return !holdsBlocks(old.raw) }
-        return try cutFile(old.raw, size: size) == chunks
+        var source = AnySource.file(FileContent(descriptor: old.raw))
+        if entry.kind == .preImages {
+            // A log without blocks says that nothing was overwritten. A clone of the file is read
+            // like a log that has all blocks.
+            guard holdsBlocks(old.raw) else { return true }
+            let base = AnySource.file(FileContent(descriptor: file))
+            source = .overlay(OverlayContent(preImages: old.raw, name: entry.file, base: base))
+        }
+        return try cutContent(of: source, size: UInt64(snapshot.size)) {
+            (_, _) throws(VolumeError) in try closing.check()
+        } == chunks
     }
 
     private func tooLarge(_ path: [Name]) -> VolumeError {
