@@ -5,13 +5,13 @@ import Glibc
 /// When the threads of a process wake by themselves. This is read from the system calls in which
 /// they wait.
 package enum Alarms {
-    /// Waits until each thread of the process and of its children has been seen to wake no sooner
-    /// than after 8 seconds: an idle program wakes a few times a minute. A thread with an ever
-    /// shorter timer never gets there, so the wait fails.
+    /// Waits until each thread of the process and of its children was seen once with more than 8
+    /// seconds until it wakes, because an idle program wakes a few times a minute. The wait fails
+    /// if a thread always wakes sooner.
     package static func waitForRest(of process: pid_t) throws {
         var rested: Set<String> = []
-        var last = ""
-        try wait(seconds: 90, for: "processes that no timer wakes soon, as it does \(last)") {
+        var awake = ""
+        try wait(seconds: 90, for: "all threads to rest; these wake too soon: \(awake)") {
             () throws -> Bool? in
             let children = try Command("ps", "-o", "pid=", "--ppid", "\(process)").run().output
             let all = [process] + children.split { $0.isWhitespace }.compactMap { pid_t($0) }
@@ -19,13 +19,13 @@ package enum Alarms {
             for process in all { threads.merge(try alarms(in: process)) { $1 } }
             rested.formUnion(threads.filter { $0.value > 8 }.keys)
             let others = threads.filter { !rested.contains($0.key) }
-            last = others.map { "\($0.key) after \($0.value) s" }.joined(separator: ", ")
+            awake = others.map { "\($0.key) after \($0.value) s" }.joined(separator: ", ")
             return others.isEmpty ? true : nil
         }
     }
 
-    /// After how many seconds each thread wakes: 0 if it runs. A thread that waits for something
-    /// without a time limit never wakes.
+    /// Returns the seconds until each thread wakes, by the thread's id and name: 0 if it runs, and
+    /// infinity if it waits without a time limit.
     private static func alarms(in process: pid_t) throws -> [String: Double] {
         var alarms: [String: Double] = [:]
         let tasks = "/proc/\(process)/task"

@@ -88,6 +88,7 @@ package final class MountedVolume {
         }
     }
 
+    /// Lets the daemon continue (SIGCONT).
     package func resume() { _ = kill(pid, SIGCONT) }
 
     package func mount(_ more: String...) throws {

@@ -5,10 +5,10 @@ import Testing
 
 /// A device is killed while a document arrives, and its log of events is lost, as after a loss of
 /// power. Before it starts again, the document changes on another device.
-@Suite("An arrival that ends with the device") struct KilledArrivalTests {
+@Suite("A document that is arriving when the daemon is killed") struct KilledArrivalTests {
     private static let tried = ProcessInfo.processInfo.environment["CONCORD_KILL_STEPS"] ?? "10"
 
-    /// `make soak` tries each step, as in `KillAtStepTests`.
+    /// Some steps at random, or all of them if CONCORD_KILL_STEPS is `all`, as in `make soak`.
     private func steps(of count: Int) -> [Int] {
         guard let tried = Int(Self.tried), tried < count else { return Array(1...max(1, count)) }
         var random = SeededRandom(named: "KilledArrival", usual: 803)
@@ -49,7 +49,8 @@ import Testing
             try fleet.shell(0, "\(prepare)printf \(text) > \(kind.file(number))")
         }
 
-        /// The document's number is that of the step. Returns false if it arrives in fewer steps.
+        /// Saves a document whose name is the number of the step, and waits until the second device
+        /// is killed at that step of its arrival. Returns false if the document has arrived before.
         func killOnArrival(at step: Int) throws -> Bool {
             killer.arm(at: step)
             try save("one", step)
@@ -61,10 +62,7 @@ import Testing
             umount2(device.path, Int32(MNT_DETACH))
             try save("two", step)
             try fleet.settle([0])
-            for log in try FileManager.default.contentsOfDirectory(atPath: device.store)
-            where log.hasPrefix("events.") {
-                try FileManager.default.removeItem(atPath: "\(device.store)/\(log)")
-            }
+            try removeEventLog(ofStore: device.store)
             return true
         }
 
@@ -83,9 +81,7 @@ import Testing
         }
     }
 
-    @Test(
-        "is the document that arrived, at whichever step the daemon is killed",
-        arguments: Kind.allCases)
+    @Test("is one document afterwards, at whichever step that is", arguments: Kind.allCases)
     func eachStep(kind: Kind) throws {
         try Fleet.with(1) { fleet in
             let scene = try Scene(fleet, kind)
@@ -98,8 +94,8 @@ import Testing
         }
     }
 
-    /// The hub tells of the change long before the scan comes to the document.
-    @Test("is the document that arrived, although there is much to scan", arguments: Kind.allCases)
+    /// The device hears from the hub that the document has changed before its scan reaches it.
+    @Test("is one document afterwards, although there is much to scan", arguments: Kind.allCases)
     func longScan(kind: Kind) throws {
         try Fleet.with(1) { fleet in
             let scene = try Scene(fleet, kind)

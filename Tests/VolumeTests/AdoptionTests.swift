@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import Journal
 import Model
+import Support
 import Synchronization
 import SystemCalls
 import Testing
@@ -146,12 +147,7 @@ import Testing
             volume.onArrival { mark, _ in known.first { $0.mark == mark } }
         }
         try tree.crash {
-            guard !hasLog else { return }
-            let files = FileManager.default
-            for name in try files.contentsOfDirectory(atPath: tree.store)
-            where name.hasPrefix("events.") {
-                try files.removeItem(atPath: tree.store + "/" + name)
-            }
+            if !hasLog { try removeEventLog(ofStore: tree.store) }
         }
         #expect(tree.quiet())
         #expect(try tree.item("a")?.id == before.id)
@@ -176,18 +172,11 @@ import Testing
         let names = (
             try tree.prepare(first, new), try tree.prepare(second, Array("other".utf8))
         )
-        let (isHeld, mayGo) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let volume = tree.volume!
-        Thread.detachNewThread {
-            try? volume.perform { _ in
-                isHeld.signal()
-                mayGo.wait()
-            }
+        try tree.whileRecorderWaits {
+            try tree.bring(names.0, to: "a")
+            try tree.bring(names.1, to: "b")
         }
-        isHeld.wait()
-        try tree.bring(names.0, to: "a")
-        try tree.bring(names.1, to: "b")
-        mayGo.signal()
         #expect(tree.quiet())
         #expect(try tree.item("a")?.current == first.version?.id)
         #expect(try tree.versions("a") == [old, new])
@@ -215,13 +204,7 @@ import Testing
             // The scan may find the files in either order, so the second adoption fails.
             failOnce(atAdoption: 2, in: volume)
         }
-        try tree.crash {
-            let files = FileManager.default
-            for name in try files.contentsOfDirectory(atPath: tree.store)
-            where name.hasPrefix("events.") {
-                try files.removeItem(atPath: tree.store + "/" + name)
-            }
-        }
+        try tree.crash { try removeEventLog(ofStore: tree.store) }
         #expect(tree.quiet())
         #expect(try tree.item("a")?.id == before.id)
         #expect(try tree.item("a")?.current == known[0].version?.id)

@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import Model
+import Support
 import Testing
 
 @testable import Volume
@@ -31,10 +32,7 @@ import Testing
         var settings = ProgramTree.fast
         settings.clocks.boot = { "another one" }
         try tree.reopen(settings) {
-            for name in try FileManager.default.contentsOfDirectory(atPath: tree.store)
-            where name.hasPrefix("events.") {
-                try FileManager.default.removeItem(atPath: "\(tree.store)/\(name)")
-            }
+            try removeEventLog(ofStore: tree.store)
             try damage()
         }
         #expect(tree.quiet())

@@ -146,4 +146,18 @@ extension ProgramTree {
         }
         return files
     }
+
+    /// Runs `body` while the recorder processes no events.
+    func whileRecorderWaits<Value>(_ body: () throws -> Value) rethrows -> Value {
+        let (isWaiting, mayContinue) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        Thread.detachNewThread { [volume] in
+            try? volume?.perform { _ in
+                isWaiting.signal()
+                mayContinue.wait()
+            }
+        }
+        isWaiting.wait()
+        defer { mayContinue.signal() }
+        return try body()
+    }
 }

@@ -86,11 +86,7 @@ struct UnfinishedSaveTests {
         settings.clocks.boot = { "another one" }
         try tree.reopen(settings) {
             end()
-            guard !keepsLog else { return }
-            for name in try FileManager.default.contentsOfDirectory(atPath: tree.store)
-            where name.hasPrefix("events.") {
-                try FileManager.default.removeItem(atPath: "\(tree.store)/\(name)")
-            }
+            if !keepsLog { try removeEventLog(ofStore: tree.store) }
         }
         #expect(tree.quiet())
     }
@@ -172,7 +168,7 @@ struct UnfinishedSaveTests {
         tree.stop()
     }
 
-    /// Its mode changes while it is read, without an event that says that a program has closed it.
+    /// The file's mode changes while it is read. No event says that a program has closed it.
     @Test(arguments: [false, true]) func aFileThatChangesWhileItIsReadIsRecorded(
         inPackage: Bool
     ) throws {
@@ -200,7 +196,8 @@ struct UnfinishedSaveTests {
         tree.stop()
     }
 
-    /// A program opens the file again in the tick of the clock in which it has saved it.
+    /// A program opens the file again within the same clock tick as its last save, so its times do
+    /// not change.
     @Test(arguments: [Saving.emptied, .inPlace]) func aPartInTheTickOfTheLastSave(
         _ how: Saving
     ) throws {
@@ -209,25 +206,18 @@ struct UnfinishedSaveTests {
         let tree = try ProgramTree(settings: settings)
         try tree.save("a", "one", by: program)
         #expect(tree.quiet())
-        let volume = tree.volume!
         // Nothing is recorded before the file is open again.
-        let (isHeld, mayGo) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        Thread.detachNewThread {
-            try? volume.perform { _ in
-                isHeld.signal()
-                mayGo.wait()
-            }
+        let handle = try tree.whileRecorderWaits {
+            try tree.writeInPlace("a", first, at: 0, by: program)
+            var saved = stat()
+            #expect(stat(tree.real("a"), &saved) == 0)
+            let flags = how == .emptied ? O_WRONLY | O_TRUNC : O_WRONLY
+            let handle = try tree.open("a", flags, by: program)
+            try tree.write(handle, part)
+            let times = [saved.st_atim, saved.st_mtim]
+            #expect(utimensat(AT_FDCWD, tree.real("a"), times, 0) == 0)
+            return handle
         }
-        isHeld.wait()
-        try tree.writeInPlace("a", first, at: 0, by: program)
-        var saved = stat()
-        #expect(stat(tree.real("a"), &saved) == 0)
-        let flags = how == .emptied ? O_WRONLY | O_TRUNC : O_WRONLY
-        let handle = try tree.open("a", flags, by: program)
-        try tree.write(handle, part)
-        let times = [saved.st_atim, saved.st_mtim]
-        #expect(utimensat(AT_FDCWD, tree.real("a"), times, 0) == 0)
-        mayGo.signal()
         try tree.save("b", "later", by: program)
         try wait(seconds: 30, for: "a later save to be recorded") {
             try tree.texts("b") == ["later"] ? true : nil

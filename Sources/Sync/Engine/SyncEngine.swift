@@ -168,7 +168,7 @@ package final class SyncEngine: @unchecked Sendable {
                 continue
             }
             do {
-                guard try isRecovered || !waitsForScan() else {
+                guard try !waitsForScan() else {
                     rest(until: cl_clock_monotonic_ns() + SyncEngine.scanPause)
                     continue
                 }
@@ -207,12 +207,13 @@ package final class SyncEngine: @unchecked Sendable {
         }
     }
 
+    /// The nanoseconds between two looks at whether the scan has ended.
     private static let scanPause: Int64 = 20_000_000
 
-    /// Whether something that was arriving when the last daemon ended may be in the tree unseen.
-    /// The scan recognizes it by the mirror, which must not be that of a newer state then.
+    /// Whether the tree may hold an arrival that the last daemon did not note. The scan recognizes
+    /// it by the state in the mirror, so no newer state may be taken from the hub before that.
     private func waitsForScan() throws(VolumeError) -> Bool {
-        guard volume.isScanning else { return false }
+        guard !isRecovered, volume.isScanning else { return false }
         return try volume.journal.read { try $0.mirrorCount(.underway) } > 0
     }
 

@@ -28,7 +28,8 @@ package final class Membership: @unchecked Sendable {
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
-    /// It must be made before the volume starts, which asks for what a crash left in the tree.
+    /// To be called before the volume starts: its recorder then asks at once about arrivals that a
+    /// crash left in the tree.
     package init(
         volume: Volume, tree: any Applying, settings: SyncSettings = SyncSettings(), log: Logger,
         changed: @escaping @Sendable ([DirectoryEntry]) -> Void

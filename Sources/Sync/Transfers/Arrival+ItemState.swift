@@ -5,7 +5,7 @@ import Reconcile
 import Volume
 
 extension Arrival {
-    /// What the hub's state of an item puts into the tree.
+    /// Describes what must appear in the tree for the hub's state of an item.
     init(_ state: ItemState, _ contents: Contents) {
         self.init(item: state.id, kind: Item.Kind(state.kind))
         let known = state.attributes.compactMapValues(\.value)
@@ -26,10 +26,12 @@ extension Arrival {
         isDataless = !contents.whole.contains(current.id) && current.size > 0
     }
 
-    /// Returns the facts about something that a crash left in the tree or next to it; nil if the
-    /// mirror no longer expects it. It does not need an engine, because the recorder asks before
-    /// there is one. The manifest was in memory; without it the version would be another one than
-    /// the contents that are in the tree.
+    /// Describes something that a crash left in the tree or next to it; nil if the mirror no
+    /// longer expects it. The recorder asks for this before there is a sync engine.
+    ///
+    /// - Parameter arrived: Reads what is in the tree. The manifest that was fetched from the hub
+    ///   is lost; without one, the version would have only the hub's name of its contents, which
+    ///   equals no digest that is calculated here.
     init?(
         expectedFor tag: ArrivalTag, _ journal: Journal, _ secrets: CredentialFile,
         _ arrived: () -> Manifest?
@@ -43,7 +45,7 @@ extension Arrival {
             // The file itself shows whether its contents are complete.
             contents.whole = [current.id]
             let account = try? journal.read { try Account($0, secrets.read()) }
-            // A program may have changed it since.
+            // A program may have changed the file since. Then its contents are not the version's.
             if let account, let manifest = arrived(),
                 account.keys.name(of: manifest.digest) == current.content
             {

@@ -5,8 +5,9 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Returns the facts about an arrival; nil if it is unknown. The second parameter reads what has
-/// arrived, and returns nil if it cannot be read now.
+/// A function that describes an arrival by its tag; it returns nil for one that is not expected.
+/// Its second parameter reads the contents that have arrived, and returns nil if they cannot be
+/// read now.
 package typealias ExpectedArrival = @Sendable (ArrivalTag, () -> Manifest?) -> Arrival?
 
 /// The directory beside the tree in which changes from the hub are prepared, and the facts that are
@@ -68,9 +69,7 @@ final class Incoming: Sendable {
         return lookUp.current?(mark, contents)
     }
 
-    func onArrival(_ body: @escaping ExpectedArrival) {
-        lookUp.set(body)
-    }
+    func onArrival(_ body: @escaping ExpectedArrival) { lookUp.set(body) }
 
     func onAdoption(_ body: @escaping @Sendable (ArrivalTag, Int64, Transaction) throws -> Void) {
         adopted.set(body)

@@ -62,9 +62,9 @@ final class ContentReader {
         hasWritten = false
     }
 
-    /// Notes at once that a file has changed while it was synced. If a program writes to it, a part
-    /// of what it writes may be on the disk now, and its event comes later; or only an attribute
-    /// has changed, and there is no event.
+    /// Notes at once that a file has changed while it was synced. If a program is writing to it, a
+    /// part of what it writes may be on the disk now, and the event of its open comes later. If
+    /// only an attribute has changed, no event comes.
     func noteUnfinished(_ inode: UInt64, of item: Int64) throws(VolumeError) {
         try writer.transact { _ in writer.state.unfinished.noteChange(of: inode, of: item) }
     }

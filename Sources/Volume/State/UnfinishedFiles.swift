@@ -25,7 +25,8 @@ struct UnfinishedFiles {
         begun.insert(inode)
     }
 
-    /// A file of this item, which is being recorded, has changed meanwhile.
+    /// A file of this item has changed while it was read for a version. Whether a program has it
+    /// open is not known.
     mutating func noteChange(of inode: UInt64, of item: Int64) {
         files[item, default: []].insert(inode)
         changed.insert(inode)
