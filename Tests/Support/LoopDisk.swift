@@ -17,15 +17,32 @@ package final class LoopDisk {
 
     package let path: String
     private let home: TemporaryDirectory
+    private var image: String { "\(home.path)/image" }
 
     /// - Parameter options: Further arguments of mkfs.
     package init(_ kind: Kind, megabytes: Int, options: [String] = []) throws {
         home = try TemporaryDirectory("loop")
         path = "\(home.path)/disk"
-        let image = "\(home.path)/image"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
         try Command("truncate", "-s", "\(megabytes)M", image).succeed()
         try Command("mkfs.\(kind.rawValue)", arguments: ["-q"] + options + [image]).succeed()
+        try Command("mount", "-o", "loop", image, path).succeed()
+    }
+
+    /// Keeps what the disk has now. `restore` gives it back, as after a loss of power that came now
+    /// and lost no block that was written.
+    package func keep() throws {
+        try Command("cp", "--sparse=always", image, "\(image).kept").succeed()
+    }
+
+    /// Mounts what was kept. No program may use the disk.
+    package func restore() throws {
+        guard umount2(path, 0) == 0 else { throw SupportError("\(path) is in use: \(errno)") }
+        // A loop device ends a moment after its last use.
+        try wait(seconds: 30, for: "\(image) to be free") { () -> Bool? in
+            try Command("losetup", "-j", self.image).succeed().isEmpty ? true : nil
+        }
+        try Command("mv", "\(image).kept", image).succeed()
         try Command("mount", "-o", "loop", image, path).succeed()
     }
 

@@ -9,7 +9,7 @@ import SystemCalls
 /// recorder's thread uses it.
 final class ChunkKeeper {
     private let writer: JournalWriter
-    private let packs: PackStore
+    let packs: PackStore
     private let stash: Stash
     private let tree: Int32
     private let room: Room

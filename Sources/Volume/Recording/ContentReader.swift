@@ -17,6 +17,7 @@ final class ContentReader {
     let settings: Settings
     private let large: LargeFileCutter
     let lost: LostContents
+    let shortened: ShortenedFiles
     /// Called with the key of a document that can be recorded now.
     private let isReady: CallbackSlot<@Sendable (Int64) -> Void>
     /// The file that was cut last in the current batch of recordings.
@@ -39,6 +40,8 @@ final class ContentReader {
         large = LargeFileCutter(restFactor: settings.largeRest)
         lost = LostContents(
             writer: writer, powerLoss: powerLoss, chunks: chunks, notShown: notShown)
+        shortened = ShortenedFiles(
+            writer: writer, stash: stash, packs: chunks.packs, powerLoss: powerLoss)
         self.isReady = isReady
     }
 
@@ -132,7 +135,11 @@ final class ContentReader {
         // mapping also changes the times.
         if cut == nil {
             do throws(Errno) {
-                try syncs ? descriptor.sync(dataOnly: false) : write(descriptor.raw)
+                if syncs, !writer.barrier.mixesContents {
+                    try descriptor.sync(dataOnly: false)
+                } else {
+                    try write(descriptor.raw)
+                }
             } catch {
                 throw VolumeError(
                     .system, "\(path.shown) cannot be synced to the disk: \(error).")
@@ -158,7 +165,9 @@ final class ContentReader {
     private func isUnfinished(_ content: CutContent, _ snapshot: FileSnapshot, _ item: Item)
         throws(VolumeError) -> Bool
     {
-        guard powerLoss?.mayBeUnfinished(snapshot) == true else { return false }
+        guard powerLoss?.mayBeUnfinished(snapshot) == true else {
+            return try shortened.contains(snapshot, of: item) { content.manifest.fileChunks }
+        }
         return try writer.look { try !$0.hasVersion(of: item.key, content: content.digest) }
     }
 

@@ -137,9 +137,14 @@ struct LostPackageFiles {
     let powerLoss: PowerLoss
     /// The files of the package's last version by path.
     private let last: [[UInt8]: Manifest.Entry]
+    /// Whether a file holds only the beginning of an earlier content.
+    private let isShortened: (Int32, FileSnapshot) -> Bool
 
-    init(_ powerLoss: PowerLoss, _ last: Manifest?) {
-        self.powerLoss = powerLoss
+    init(
+        _ powerLoss: PowerLoss, _ last: Manifest?,
+        isShortened: @escaping (Int32, FileSnapshot) -> Bool = { _, _ in false }
+    ) {
+        (self.powerLoss, self.isShortened) = (powerLoss, isShortened)
         let files = (last?.entries ?? []).filter { $0.kind == .file }
         self.last = Dictionary(files.map { ($0.path, $0) }) { $1 }
     }
@@ -156,7 +161,7 @@ struct LostPackageFiles {
         if let before, before.size > 0, powerLoss.mayHaveEmptied(snapshot) { return .contents }
         guard before?.size ?? 0 < UInt64(snapshot.size),
             powerLoss.mayHaveLostEnd(file, snapshot)
-        else { return nil }
+        else { return isShortened(file, snapshot) ? .unfinished : nil }
         return before.map { LostPackageFiles.begins(file, with: $0) } == true ? .excess : .contents
     }
 

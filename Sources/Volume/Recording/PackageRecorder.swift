@@ -213,6 +213,15 @@ struct PackageRecorder {
         return try contents.lost.canShowLastVersion(item)
     }
 
+    private func lostFiles(_ powerLoss: PowerLoss, _ prior: Manifest?, of item: Item)
+        -> LostPackageFiles
+    {
+        LostPackageFiles(powerLoss, prior) { [contents] file, snapshot in
+            // One that cannot be read now is read again when it is cut.
+            (try? contents.isShortened(file, snapshot, of: item)) == true
+        }
+    }
+
     /// Returns nil while a program changes the package.
     private func cutPackage(_ item: Item, _ prior: Manifest?) throws(VolumeError)
         -> LivePackage?
@@ -224,7 +233,7 @@ struct PackageRecorder {
             guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
-                of: Protection(of: root.raw), powerLoss.map { LostPackageFiles($0, prior) },
+                of: Protection(of: root.raw), powerLoss.map { lostFiles($0, prior, of: item) },
                 write: contents.write, isOpen: writer.state.unfinished.isOpen,
                 mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed

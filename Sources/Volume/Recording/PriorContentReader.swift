@@ -103,6 +103,7 @@ extension ContentReader {
             if !isPart, prior.save == nil, let powerLoss {
                 isPart = powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
             }
+            if !isPart { isPart = try isShortened(descriptor.raw, snapshot, of: recording.item) }
             if isPart {
                 prior.isBase = try !isRecorded(descriptor.raw, snapshot, of: recording.item)
             }
@@ -172,6 +173,14 @@ extension ContentReader {
         return isKnown ? .found(cut) : .nothing
     }
 
+    func isShortened(_ file: Int32, _ snapshot: FileSnapshot, of item: Item)
+        throws(VolumeError) -> Bool
+    {
+        try shortened.contains(snapshot, of: item) { () throws(VolumeError) in
+            try cutLinked(file, snapshot)
+        }
+    }
+
     func holdsBlocks(_ preImages: Int32) -> Bool { cl_lseek(preImages, 0, SEEK_DATA) >= 0 }
 
     /// Whether a program has overwritten a part of it in place.
@@ -212,8 +221,12 @@ extension ContentReader {
         if !prior.isBase, prior.save == nil, powerLoss?.mayHaveLostEnd(file.raw, now) == true {
             prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
         }
-        if !prior.isBase, cl_fsync(file.raw, 0) < 0 {
-            throw VolumeError(.system, "A prior content cannot be synced to the disk.")
+        if !prior.isBase { prior.isBase = try isShortened(file.raw, now, of: recording.item) }
+        if !prior.isBase {
+            do throws(Errno) { try write(file.raw) } catch {
+                throw VolumeError(
+                    .system, "A prior content cannot be synced to the disk: \(error).")
+            }
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))
         let chunks = prior.isBase ? [] : try cutLinked(file.raw, now)

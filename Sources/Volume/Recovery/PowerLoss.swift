@@ -89,6 +89,12 @@ struct PowerLoss: Sendable {
         snapshot.isFile && snapshot.size == 0 && max(snapshot.modified, snapshot.changed) < time
     }
 
+    /// Whether a file was last changed before the machine stopped, and so may hold only the
+    /// beginning of an earlier content. Programs may set either time.
+    func mayHaveShortened(_ snapshot: FileSnapshot) -> Bool {
+        snapshot.isFile && snapshot.size > 0 && min(snapshot.modified, snapshot.changed) < time
+    }
+
     /// Whether the end of a file that was last changed before the machine stopped has allocated
     /// blocks that were never written. Such a file was appended to, and has its new size without
     /// the new contents. A program can also allocate the end of a file with fallocate(2).

@@ -45,6 +45,10 @@ struct WriteBarrier: Sendable {
     /// write a file that was emptied as soon as anybody closes it, and commits what is written.
     var commitsParts: Bool { commit != .ofInode }
 
+    /// Whether fsync(2) of a file can make a loss of power mix its contents with the size of later
+    /// ones (`ShortenedFiles`).
+    var mixesContents: Bool { commit == .ofTransaction }
+
     /// Writes a file's contents. They are durable after the next `pass`.
     func write(_ file: Int32) throws(Errno) {
         do throws(Errno) {
