@@ -168,6 +168,21 @@ struct UnfinishedSaveTests {
         tree.stop()
     }
 
+    /// A program saves as Emacs does while another one is still writing to the document. What that
+    /// one has written by then is no content that the document had before, either.
+    @Test(arguments: [true, false]) func aRenamedPartIsNoPriorContent(keepsLog: Bool) throws {
+        let tree = try ProgramTree()
+        let (handle, before) = try begin(.emptied, tree)
+        try waitUntilKnown(tree)
+        tree.volume.recorder.abandon()
+        try tree.rename("a", "a~", by: program)
+        try tree.save("a", "new", by: program)
+        try losePower(tree, keepsLog: keepsLog, handle)
+        #expect(try tree.versions("a") == before + [Array("new".utf8)])
+        #expect(try tree.versions("a~").isEmpty)
+        tree.stop()
+    }
+
     /// The file's mode changes while it is read. No event says that a program has closed it.
     @Test(arguments: [false, true]) func aFileThatChangesWhileItIsReadIsRecorded(
         inPackage: Bool

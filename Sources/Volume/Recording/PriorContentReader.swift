@@ -99,12 +99,8 @@ extension ContentReader {
             var prior = prior
             // It had been another document's, and was changed there, or its times were set.
             if prior.isBase { try judge(&prior, descriptor.raw, snapshot, of: recording.item) }
-            var isPart = powerLoss?.mayBeUnfinished(entry, snapshot) == true
-            if !isPart, prior.save == nil, let powerLoss {
-                isPart = powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
-            }
-            if !isPart { isPart = try isShortened(descriptor.raw, snapshot, of: recording.item) }
-            if isPart {
+            let mayBePart = powerLoss?.mayBeUnfinished(entry, snapshot) == true
+            if try isPart(mayBePart, prior, descriptor.raw, snapshot, of: recording.item) {
                 prior.isBase = try !isRecorded(descriptor.raw, snapshot, of: recording.item)
             }
             return .found(
@@ -173,6 +169,21 @@ extension ContentReader {
         return isKnown ? .found(cut) : .nothing
     }
 
+    /// Whether a file that was in the tree when the power was lost probably holds only a part of
+    /// what was saved.
+    ///
+    /// - Parameter isUnfinished: Whether a program was saving it then.
+    private func isPart(
+        _ isUnfinished: Bool, _ prior: PriorContent, _ file: Int32, _ snapshot: FileSnapshot,
+        of item: Item
+    ) throws(VolumeError) -> Bool {
+        if isUnfinished { return true }
+        if prior.save == nil, let powerLoss, powerLoss.mayHaveLostEnd(file, snapshot) {
+            return true
+        }
+        return try isShortened(file, snapshot, of: item)
+    }
+
     func isShortened(_ file: Int32, _ snapshot: FileSnapshot, of item: Item)
         throws(VolumeError) -> Bool
     {
@@ -218,10 +229,12 @@ extension ContentReader {
         let isSame =
             snapshot.size < 0 || now.size == snapshot.size && now.modified == snapshot.modified
         if !isSame { try judge(&prior, file.raw, now, of: recording.item) }
-        if !prior.isBase, prior.save == nil, powerLoss?.mayHaveLostEnd(file.raw, now) == true {
-            prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
+        if !prior.isBase {
+            let mayBePart = powerLoss?.mayBeUnfinished(now) == true
+            if try isPart(mayBePart, prior, file.raw, now, of: recording.item) {
+                prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
+            }
         }
-        if !prior.isBase { prior.isBase = try isShortened(file.raw, now, of: recording.item) }
         if !prior.isBase {
             do throws(Errno) { try write(file.raw) } catch {
                 throw VolumeError(

@@ -142,10 +142,4 @@ struct PowerLoss: Sendable {
         // Blocks that are on their way to the disk look the same until they have arrived.
         return hasUnwritten() && cl_fsync(file, 1) == 0 && hasUnwritten()
     }
-
-    /// Whether the end of a content in the stash may be destroyed, as in `mayHaveLostEnd`. A file
-    /// that was moved aside after the loss of power had been in the tree until then.
-    func mayHaveLostEnd(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
-        entry.kind == .displaced && mayHaveLostEnd(file, snapshot)
-    }
 }
