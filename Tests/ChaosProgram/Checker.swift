@@ -383,9 +383,22 @@ struct Checker {
         let devices = events.filter { $0.kind == .settled && $0.actor.hasPrefix("dev") }
         guard let first = devices.first, let mine = trees[first.actor] else { return }
         for other in devices.dropFirst() {
-            for (path, here, there) in Checker.differences(mine, trees[other.actor] ?? [:]) {
+            for (path, here, there) in Checker.differences(mine, trees[other.actor] ?? [:])
+            where !isUnfinished(path, on: first) && !isUnfinished(path, on: other) {
                 note(.tree, first, path, "\(here) on \(first.actor), \(there) on \(other.actor)")
             }
+        }
+    }
+
+    /// Whether the device says that a loss of power may have left only a part of what was saved
+    /// there. What the device then shows is sent to no other device until it is saved again.
+    private func isUnfinished(_ path: String, on settled: Event) -> Bool {
+        let problems = settled.detail ?? ""
+        if problems.contains("/\(path) was being saved when the machine stopped") { return true }
+        let names = path.split(separator: "/")
+        return names.indices.contains { index in
+            let package = names[...index].joined(separator: "/")
+            return problems.contains("/\(package) has no new version:")
         }
     }
 

@@ -19,7 +19,8 @@ struct Event: Codable, Hashable, Sendable {
         case fault
         /// A process ended unexpectedly, or a program did not return from a call.
         case died, hung
-        /// Everything is synchronised, or was not in time; `detail` says what is missing.
+        /// Everything is synchronised (`detail`: the problems that the device reports), or was not
+        /// in time; then `detail` says what is missing.
         case settled, unsettled
         /// After settling: what is at a path of a device (`detail`: the kind and the mode), and
         /// each version of each document there (`detail`: current, history or conflict).

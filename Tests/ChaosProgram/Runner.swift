@@ -112,7 +112,11 @@ final class Runner {
             for user in User.allCases { inventory.reading(of: user, inRound: round) }
         }
         // The round counts as settled only now, because the checker then expects the inventory.
-        for site in world.sites { history.note(Event(.settled, site.name)) }
+        for site in world.sites {
+            var event = Event(.settled, site.name)
+            event.detail = site.problems
+            history.note(event)
+        }
         return true
     }
 

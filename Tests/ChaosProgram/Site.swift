@@ -269,6 +269,12 @@ final class Site: @unchecked Sendable {
         return try line.ask("status")
     }
 
+    /// What the device says about documents that need somebody's attention; nil if there are none.
+    var problems: String? {
+        let problems = (try? status())?["problems"] as? [String] ?? []
+        return problems.isEmpty ? nil : problems.joined(separator: "\n")
+    }
+
     func end() {
         volume.cleanUp()
         proxy.end()

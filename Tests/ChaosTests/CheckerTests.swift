@@ -151,6 +151,25 @@ import Testing
         #expect(Set(told.violations) == [.conflict, .tree])
     }
 
+    @Test("expects no equal trees where a device says that it has a part of a save")
+    func unfinished() {
+        for problem in [nil, "r1/own0/a was being saved when the machine stopped, so"] {
+            var told = HandWrittenHistory()
+            told.act("dev0", "mkdir own0")
+            told.save("dev0", "own0/a", "A1")
+            told.save("dev0", "own0/a", "A2", base: "A1")
+            for (actor, content) in [("dev0", "A2"), ("dev1", "A1")] {
+                told.found(actor, "own0", nil, "directory 755")
+                told.found(actor, "own0/a", content)
+            }
+            for actor in ["dev0", "dev1"] {
+                told.version(actor, "own0/a", "A1", "current")
+            }
+            told.settle(problem: problem)
+            #expect(told.violations.contains(.tree) == (problem == nil))
+        }
+    }
+
     @Test("finds trees that differ, and one that differs from its only device's actions")
     func trees() {
         #expect(clean { $0.found("dev1", "shared/c", "B1") }.violations == [.tree])

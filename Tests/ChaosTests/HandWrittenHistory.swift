@@ -62,8 +62,10 @@ struct HandWrittenHistory {
         }
     }
 
-    mutating func settle() {
-        for actor in ["dev0", "dev1"] { add(.settled, actor) }
+    /// - Parameter problem: What dev0 says about a document of its own.
+    mutating func settle(problem: String? = nil) {
+        add(.settled, "dev0") { $0.detail = problem }
+        add(.settled, "dev1")
     }
 
     var violations: [Violation.Kind] { Checker.violations(of: events).map(\.kind) }

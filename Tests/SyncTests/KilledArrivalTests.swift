@@ -108,6 +108,9 @@ import Testing
                 .succeed()
             try scene.device.mount()
             try wait(seconds: 120, for: "the change") { scene.isThere(step) ? true : nil }
+            // The recorder answers for the document only when it has seen what comes before it.
+            let path = scene.device.path
+            try Programs.fsctl("wait", "--durable", "disk", "--timeout", "120", path).succeed()
             try scene.expectOneDocument(step)
         }
     }

@@ -57,8 +57,8 @@ struct PackageRecorder {
             recording.item.changed = max(1, live.snapshot.changed)
             if !isShownAgain {
                 recording.obstacle =
-                    "\(item.name) has no new version: \(destroyed) in it was saved shortly before "
-                    + "the machine stopped, and not all of the save reached the disk. Save or "
+                    "\(writer.shown(item)) has no new version: \(destroyed) in it was saved "
+                    + "shortly before the machine stopped, and not all of the save reached the disk. Save or "
                     + "remove it to end this."
             }
             try keepShown(recording, live.manifest, prior, &places)

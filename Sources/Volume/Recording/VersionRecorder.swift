@@ -325,8 +325,8 @@ struct VersionRecorder {
         guard let log else { return reports.untell(subject) }
         reports.tell(
             subject,
-            "\(item.name) is neither recorded nor replaced by other devices' changes, because its "
-                + "database log \(log) holds changes that are not in it. To end this, open and "
+            "\(writer.shown(item)) is neither recorded nor replaced by other devices' changes, "
+                + "because its database log \(log) holds changes that are not in it. To end this, open and "
                 + "close it with the program that made it.")
     }
 
@@ -435,7 +435,8 @@ struct VersionRecorder {
             recording.item.inPlace += 1
         }
         if live.isUnfinished {
-            recording.obstacle = LostContents.unfinished(recording.item.name)
+            recording.obstacle = LostContents.unfinished(
+                writer.shown(recording.item))
             return current
         }
         let protection = Protection(of: live.descriptor.raw)

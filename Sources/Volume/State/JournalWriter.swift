@@ -97,6 +97,11 @@ final class JournalWriter {
         return found.version
     }
 
+    /// The path of an item, for people.
+    func shown(_ item: Item) -> String {
+        (try? look { try $0.path(of: item.key) })?.shown ?? item.name.text
+    }
+
     /// Removes the stash files that committed transactions have made superfluous.
     func removeUnneededStashFiles() {
         for name in state.filesToRemove { stash.remove(name) }
