@@ -40,7 +40,9 @@ struct BoundTests {
             let codes = try await withThrowingTaskGroup(of: Failure.Code.self) { group in
                 for _ in 0..<60 {
                     group.addTask {
-                        try await failure { try await hub.hub.enrol(request, from: "1.2.3.4") }.code
+                        try await failure {
+                            try await hub.hub.devices.enrol(request, from: "1.2.3.4")
+                        }.code
                     }
                 }
                 return try await group.reduce(into: [Failure.Code]()) { $0.append($1) }

@@ -108,7 +108,7 @@ import Testing
             var device = try await hub.device()
             try await device.save("a", bytes("secret"))
             let (ids, volume) = ([device.id(of: bytes("secret"))], device.volume.id)
-            let caller = try await hub.hub.caller(token: device.token)
+            let caller = try await hub.hub.devices.caller(token: device.token)
             #expect(try await hub.hub.rows(of: ids[...], in: volume, for: caller).count == 1)
             let entry = device.directory("late")
             let request = device.request([entry])

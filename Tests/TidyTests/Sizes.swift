@@ -8,11 +8,9 @@ enum Sizes {
     /// Types that are still larger than `linesMax`, by module. The number is what each has now,
     /// rounded up; it may only become smaller.
     static let ceilings = [
-        "Mount.Driver": 3_515, "Volume.Volume": 3_425,
-        "Sync.SyncEngine": 2_100, "Hub.Description": 1_400, "Reconcile.SyncPlanner": 1_290,
-        "FileCoordination.Document": 1_070, "Hub.LedgerTransaction": 967,
-        "Coordination.Coordination": 850, "Hub.Hub": 760, "Journal.Reader": 818,
-        "Journal.Salvager": 700, "concord.Service": 750, "Sync.JournalTable": 650,
+        "Mount.Driver": 3_490, "Volume.Volume": 3_425, "Sync.SyncEngine": 2_095,
+        "Reconcile.SyncPlanner": 1_290, "FileCoordination.Document": 1_070,
+        "Hub.LedgerTransaction": 967, "Coordination.Coordination": 820, "Journal.Reader": 818,
     ]
 
     /// The folders of Sources with more than `filesMax` files, and how many each has.

@@ -17,15 +17,28 @@ extension CollectionReport: CustomStringConvertible {
 }
 
 extension Hub {
+    /// Collects the chunks that no version uses (`GarbageCollection`).
+    ///
+    /// - Parameter grace: Nanoseconds. It must be longer than an upload and its commit take.
+    package func collect(grace: Int64) async throws -> CollectionReport {
+        try await GarbageCollection(hub: self).run(grace: grace)
+    }
+}
+
+/// Removes what no version uses from the packs.
+struct GarbageCollection {
+    let hub: Hub
+
+    private var ledger: any Ledger { hub.ledger }
+    private var blobs: any BlobStore { hub.blobs }
+
     /// Removes unused chunks in two steps: chunks that no version has used for `grace` become
     /// condemned, and chunks that have been condemned for `grace` are removed. Then it removes the
     /// packs that are mostly empty. The transaction of a commit checks that each chunk it names is
     /// stored and not condemned, so no version ever refers to a removed chunk.
-    ///
-    /// - Parameter grace: Nanoseconds. It must be longer than an upload and its commit take.
-    package func collect(grace: Int64) async throws -> CollectionReport {
+    func run(grace: Int64) async throws -> CollectionReport {
         var report = CollectionReport()
-        let time = clock()
+        let time = hub.clock()
         for volume in try await ledger.read({ try $0.volumes() }) {
             let (removed, condemned) = try await ledger.write(.volume(volume.id)) { transaction in
                 let removed = try transaction.sweepChunks(
@@ -38,7 +51,7 @@ extension Hub {
             report.removed += removed
             report.condemned += condemned
         }
-        metrics.collected.add(report.removed)
+        hub.metrics.collected.add(report.removed)
         if try await ledger.read({ try $0.fact(Fact.backupUntil) ?? 0 }) < time {
             report.freedBytes = try await removePacks(begunBefore: time - grace)
         }
@@ -50,7 +63,7 @@ extension Hub {
         let blobs = self.blobs
         // From here on the listed packs do not grow, and the ledger knows all chunks in them. A
         // pack that an upload begins later is not in the list.
-        let sizes = try await gate.alone { try await blobs.collectablePacks() }
+        let sizes = try await hub.gate.alone { try await blobs.collectablePacks() }
         let (use, foreign) = try await ledger.read { transaction in
             (try transaction.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
         }
@@ -61,7 +74,7 @@ extension Hub {
             let (bytes, chunks) = use[pack] ?? (0, 0)
             let live = bytes + UInt64(chunks) * PackStore.Limits.recordOverhead
             guard chunks == 0 || live < size / 2 else { continue }
-            if !isMarked { try await parts.advance() }
+            if !isMarked { try await hub.parts.advance() }
             isMarked = true
             if chunks > 0 {
                 guard try await empty(pack) else { continue }

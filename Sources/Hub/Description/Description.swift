@@ -11,7 +11,7 @@ enum Description {
         their operations."
           },
           "security": [{"token": []}],
-          "paths": {\(members(paths)), \(members(volumePaths)),
+          "paths": {\(members(paths)), \(members(VolumeDescription.paths)),
             \(members(MemberDescription.paths))},
           "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -22,7 +22,7 @@ enum Description {
               }
             },
             "responses": \(responses),
-            "schemas": {\(members(schemas)), \(members(itemSchemas)),
+            "schemas": {\(members(schemas)), \(members(ItemDescription.schemas)),
               \(members(MemberDescription.schemas))}
           }
         }

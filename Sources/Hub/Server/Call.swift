@@ -23,16 +23,16 @@ struct Call {
         switch route {
         case .health: return try await health()
         case .metrics:
-            if !isLocal { _ = try await hub.caller(token: try token()) }
+            if !isLocal { _ = try await hub.devices.caller(token: try token()) }
             return try await metrics()
         case .description:
             return Call.response(Array(Description.json.utf8), type: ContentType.json)
         case .enrol:
             let asked: EnrolRequest = try await decoded(limit: HubLimits.unauthenticatedBytes)
-            return Call.json(try await hub.enrol(asked, from: address))
+            return Call.json(try await hub.devices.enrol(asked, from: address))
         default:
             let token = try token()
-            let caller = try await hub.caller(token: token)
+            let caller = try await hub.devices.caller(token: token)
             held.belong(to: caller.account)
             let process = try id(.process)
             if let process, let other = try id(.otherProcess) {
@@ -44,7 +44,7 @@ struct Call {
             }
             if route == .selfToken {
                 try await empty()
-                return Call.json(try await hub.renew(token, of: caller))
+                return Call.json(try await hub.devices.renew(token, of: caller))
             }
             return try await answer(route, caller)
         }
@@ -54,16 +54,16 @@ struct Call {
         switch route {
         case .signOut:
             try await empty()
-            try await hub.signOut(caller)
+            try await hub.devices.signOut(caller)
             return Call.json(Done())
-        case .devices: return Call.json(try await hub.devices(for: caller))
+        case .devices: return Call.json(try await hub.devices.list(for: caller))
         case .selfEpoch:
             try await empty()
-            return Call.json(try await hub.newEpoch(for: caller))
-        case .selfSplit: return Call.json(try await hub.split(caller, try await decoded()))
+            return Call.json(try await hub.devices.newEpoch(for: caller))
+        case .selfSplit: return Call.json(try await hub.devices.split(caller, try await decoded()))
         case .device(let device):
             try await empty()
-            try await hub.revoke(device, for: caller)
+            try await hub.devices.revoke(device, for: caller)
             return Call.json(Done())
         case .volumes where request.method == .post:
             let wanted: VolumeRequest = try await decoded()

@@ -102,7 +102,7 @@ struct PageCall: Sendable {
     /// - Throws: `.unauthenticated`.
     func session() async throws -> Session {
         let use = TokenUse.browser(lifetime: 0)
-        let caller = try await hub.caller(token: sessionToken ?? "", as: use)
+        let caller = try await hub.devices.caller(token: sessionToken ?? "", as: use)
         let isOwner = try await hub.ledger.read { try Owners.contains(caller.account, $0) }
         return Session(
             call: self, caller: caller, token: sessionToken ?? "", isOwner: isOwner)

@@ -60,7 +60,7 @@ struct DevicesPage {
     /// Revokes a device. One that was revoked keeps what it has, and can sign in with a new code.
     func revoke(_ device: Identifier) async throws -> Response {
         _ = try await session.form()
-        try await session.hub.revoke(device, for: session.caller)
+        try await session.hub.devices.revoke(device, for: session.caller)
         guard device != session.caller.device else {
             return Answer.redirect(to: PagePath.signInAddress)
         }

@@ -66,7 +66,8 @@ struct SignIn {
         let use = TokenUse.browser(lifetime: Timestamp.span(seconds: seconds))
         func enrol(_ device: Identifier) async throws -> String {
             let request = EnrolRequest(code: code, deviceName: name, device: device)
-            return try await call.hub.enrol(request, from: call.client.address, as: use).token
+            return try await call.hub.devices.enrol(request, from: call.client.address, as: use)
+                .token
         }
         do {
             return try await enrol(browser.device)
@@ -98,7 +99,7 @@ struct SignIn {
 
     func signOut(_ session: Session) async throws -> Response {
         _ = try await session.form()
-        try await call.hub.signOut(session.caller)
+        try await call.hub.devices.signOut(session.caller)
         var answer = Answer.redirect(to: PagePath.signInAddress)
         answer.headers[.setCookie] = call.setCookie(Session.cookie, "", seconds: 0)
         return answer

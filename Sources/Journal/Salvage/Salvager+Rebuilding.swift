@@ -7,22 +7,22 @@ extension Salvager {
 
     func rebuild() throws(VolumeError) {
         try rebuildRoot()
-        for key in lostItems.traces.keys.sorted() { try rebuildItem(key) }
-        for key in lostVersions.traces.keys.sorted() { try rebuildVersion(key) }
+        for key in lost.items.traces.keys.sorted() { try rebuildItem(key) }
+        for key in lost.versions.traces.keys.sorted() { try rebuildVersion(key) }
         try rebuildDocuments()
         try raiseNumbers()
     }
 
     private func rebuildRoot() throws(VolumeError) {
         guard try !exists("items", Item.root) else { return }
-        let trace = lostItems.traces.removeValue(forKey: Item.root)
+        let trace = lost.items.traces.removeValue(forKey: Item.root)
         try add(Item.root, trace?.id, parent: 0, name: [], .directory, inode: trace?.inode ?? 0)
     }
 
     /// The kind of an item follows from the rows that refer to it. An item without such rows has
     /// nothing to lose, and the comparison with the working tree finds it again.
     private func rebuildItem(_ key: Int64) throws(VolumeError) {
-        guard let trace = lostItems.traces[key], let parent = trace.parent, let name = trace.name,
+        guard let trace = lost.items.traces[key], let parent = trace.parent, let name = trace.name,
             try !exists("items", key)
         else { return }
         let kind: Item.Kind
@@ -59,7 +59,7 @@ extension Salvager {
     /// The version gets a label, so that thinning does not remove it before a user has looked at
     /// it.
     func rebuildVersion(_ key: Int64) throws(VolumeError) {
-        guard let trace = lostVersions.traces[key], let id = trace.id, let item = trace.item,
+        guard let trace = lost.versions.traces[key], let id = trace.id, let item = trace.item,
             let number = trace.number, let manifest = trace.manifest,
             let (content, list) = try manifestRow(manifest), try !exists("versions", key)
         else { return }
@@ -91,7 +91,7 @@ extension Salvager {
                     + "ORDER BY number DESC LIMIT 1", [.integer(key)]
             ) { $0.bytes(0) }
             try add(
-                key, lostItems.traces[key]?.id, parent: Item.root,
+                key, lost.items.traces[key]?.id, parent: Item.root,
                 name: name ?? Array("recovered \(key)".utf8), manifest.isPackage ? .package : .file,
                 deleted: now)
             result.documents += 1
@@ -105,7 +105,7 @@ extension Salvager {
             UPDATE items SET latest = (SELECT max(number) FROM versions WHERE item = items.key)
             WHERE latest < (SELECT max(number) FROM versions WHERE item = items.key)
             """, [])
-        for trace in lostVersions.traces.values {
+        for trace in lost.versions.traces.values {
             guard let item = trace.item, let number = trace.number else { continue }
             try target.run(
                 "UPDATE items SET latest = ?1 WHERE key = ?2 AND latest < ?1",
@@ -121,7 +121,7 @@ extension Salvager {
     }
 
     private func isParent(_ key: Int64) throws(VolumeError) -> Bool {
-        if parentsOfLost.contains(key) { return true }
+        if lost.parents.contains(key) { return true }
         return try target.first(
             """
             SELECT 1 WHERE EXISTS (SELECT 1 FROM items WHERE parent = ?1 AND deleted IS NULL)
@@ -138,7 +138,7 @@ extension Salvager {
                 + "AND manifest IN (SELECT key FROM manifests) "
                 + "ORDER BY number DESC LIMIT 1", [.integer(key)]
         ) { $0.integer(0) }
-        for manifest in [kept].compactMap(\.self) + (manifestsOfLost[key] ?? []) {
+        for manifest in [kept].compactMap(\.self) + (lost.manifestKeys[key] ?? []) {
             if let row = try manifestRow(manifest) { return row.list }
         }
         return nil

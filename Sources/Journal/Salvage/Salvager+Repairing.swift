@@ -45,15 +45,15 @@ extension Salvager {
     private func adopt(_ manifest: Int64) throws(VolumeError) {
         let item = try nextKey("items")
         let version = try nextKey("versions")
-        lostVersions.traces[version] = VersionTrace(
+        lost.versions.traces[version] = VersionTrace(
             id: Identifier.random().bytes, item: item, number: 1, manifest: manifest)
         try rebuildVersion(version)
-        lostVersions.traces[version] = nil
+        lost.versions.traces[version] = nil
     }
 
     private func nextKey(_ table: String) throws(VolumeError) -> Int64 {
         let last = try target.first("SELECT max(key) FROM \(table)", []) { $0.integer(0) } ?? 0
-        guard table == "items" else { return max(last, lostVersions.traces.keys.max() ?? 0) + 1 }
+        guard table == "items" else { return max(last, lost.versions.traces.keys.max() ?? 0) + 1 }
         let key = max(last, try lastKnownKey()) + 1
         lastKey = key
         return key
@@ -96,7 +96,7 @@ extension Salvager {
             } ?? 0
         let directory = try recoveredDirectory()
         try add(
-            key, lostItems.traces[key]?.id, parent: directory, name: Array(String(key).utf8),
+            key, lost.items.traces[key]?.id, parent: directory, name: Array(String(key).utf8),
             .directory)
     }
 
@@ -159,7 +159,7 @@ extension Salvager {
                 ifnull((SELECT max(item) FROM stash), 0))
                 """, []
             ) { $0.integer(0) } ?? 0
-        let known = max(used, lostItems.traces.keys.max() ?? 0)
+        let known = max(used, lost.items.traces.keys.max() ?? 0)
         if let lastKey { return max(known, lastKey) }
         // Items that were removed long ago may have had higher keys, of which no trace is left.
         lastKey = known + 1 << 20

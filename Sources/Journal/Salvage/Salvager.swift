@@ -13,24 +13,16 @@ final class Salvager {
     /// Nanoseconds since 1970.
     let now: Int64
     var result = Salvage()
-    var roots: [String: UInt32] = [:]
+    private let trees: DatabaseTrees
     /// Tables that may have missing rows.
     var broken: Set<String> = []
-    /// Pages of rows or entries that a tree led to and that were read.
-    private var known: Set<UInt32> = []
-    /// Pages that the list of free pages names, if that list is sound. They have no rows.
-    private var free: Set<UInt32> = []
     private var foundAnything = false
     /// The highest key that the damaged journal is known to have used; nil when its counter is
     /// lost.
     var lastKey: Int64?
-    var lostItems = Evidence<ItemTrace>()
-    var lostVersions = Evidence<VersionTrace>()
-    var lostManifests = Evidence<ManifestTrace>()
+    var lost = LostRows()
     /// The number of alive items that were marked as deleted because another item has their name.
     var clashes = 0
-    var parentsOfLost: Set<Int64> = []
-    var manifestsOfLost: [Int64: [Int64]] = [:]
     /// The number of versions that were dropped because their manifest or their item is lost.
     var droppedVersions = 0
     /// The key of the directory for items whose own directory is lost.
@@ -41,6 +33,7 @@ final class Salvager {
     ) throws(VolumeError) {
         self.isContent = isContent
         self.pages = pages
+        trees = DatabaseTrees(pages)
         self.target = target
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
@@ -50,103 +43,33 @@ final class Salvager {
     }
 
     func run() throws(VolumeError) -> Salvage {
-        try findRoots()
-        findFreePages()
+        let usual = try target.all("SELECT name, rootpage FROM sqlite_schema", []) {
+            ($0.text(0), UInt32(truncatingIfNeeded: $0.integer(1)))
+        }
+        try trees.findRoots(usual: Dictionary(usual) { $1 })
+        trees.findFreePages()
         for layout in TableLayout.all + [.sequence] { try copyTree(layout) }
         if !broken.isEmpty {
-            try gatherEvidence()
+            try lost.gather(of: broken, from: trees, target)
             try copyOrphanPages()
         }
         guard foundAnything else {
             throw .damagedJournal(pages.path, "nothing in it can be read as a journal's")
         }
-        gatherReferences()
+        lost.gatherReferences()
         try rebuild()
         try repair()
         try countResult()
         return result
     }
 
-    func treePage(_ number: UInt32, as kind: TreePage.Kind? = nil) -> TreePage? {
-        pages.page(number).flatMap { TreePage($0, number: number, as: kind) }
-    }
-
-    // MARK: Trees
-
-    private func findRoots() throws(VolumeError) {
-        // If the schema cannot be read, the trees are assumed to begin at the same pages as in a
-        // new journal.
-        let usual = try target.all("SELECT name, rootpage FROM sqlite_schema", []) {
-            ($0.text(0), UInt32(truncatingIfNeeded: $0.integer(1)))
-        }
-        roots = Dictionary(usual) { $1 }
-        let layout = TableLayout.schema
-        try walk(1, isTable: true) { (page, pages) throws(VolumeError) in
-            let rows = page.cells.compactMap { layout.row($0, on: page, of: pages) }
-            for row in rows {
-                guard let name = row[1].text, let root = row[3].integer, root > 1 else { continue }
-                if self.roots[name] != nil { self.roots[name] = UInt32(clamping: root) }
-            }
-            return !rows.isEmpty
-        }
-    }
-
-    /// Calls `body` with every page of a tree that has rows. `body` returns whether the page's rows
-    /// fit the tree.
-    ///
-    /// - Returns: Whether the whole tree was found and is sound.
-    @discardableResult
-    func walk(
-        _ root: UInt32, isTable: Bool,
-        _ body: (TreePage, PageFile) throws(VolumeError) -> Bool
-    ) throws(VolumeError) -> Bool {
-        var isWhole = true
-        var seen: Set<UInt32> = []
-        var waiting = [(number: root, depth: 0)]
-        while let (number, depth) = waiting.popLast() {
-            // 20 is SQLite's own limit. It is needed because a damaged page can point to itself.
-            guard depth < 20, !known.contains(number), seen.insert(number).inserted,
-                let page = treePage(number), page.kind.isTable == isTable
-            else {
-                isWhole = false
-                continue
-            }
-            if page.kind.isInterior {
-                let children = page.cells.map(\.child) + [page.lastChild]
-                waiting += children.reversed().map { ($0, depth + 1) }
-            }
-            guard page.isCoherent else {
-                isWhole = false
-                continue
-            }
-            if page.kind != .tableInterior, try !body(page, pages), !page.cells.isEmpty {
-                isWhole = false
-                continue
-            }
-            if page.kind != .tableInterior { known.insert(number) }
-        }
-        return isWhole
-    }
-
-    /// Free pages may still contain rows that were deleted.
-    private func findFreePages() {
-        guard let header = pages.page(1) else { return }
-        var trunk = header.big32(32)
-        while trunk > 1, !free.contains(trunk), let page = pages.page(trunk) {
-            let count = Int(page.big32(4))
-            guard count <= page.count / 4 - 2 else { return }
-            free.insert(trunk)
-            for index in 0..<count { free.insert(page.big32(8 + 4 * index)) }
-            trunk = page.big32(0)
-        }
-    }
-
     // MARK: Rows
 
     private func copyTree(_ layout: TableLayout) throws(VolumeError) {
-        guard let root = roots[layout.name] else { return }
+        guard let root = trees.roots[layout.name] else { return }
         var isWhole = true
-        let reached = try walk(root, isTable: layout.hasKey) { (page, pages) throws(VolumeError) in
+        let reached = try trees.walk(root, isTable: layout.hasKey) {
+            (page, pages) throws(VolumeError) in
             var fitting = 0
             for cell in page.cells {
                 guard let row = layout.row(cell, on: page, of: pages) else { continue }
@@ -163,9 +86,8 @@ final class Salvager {
     private func copyOrphanPages() throws(VolumeError) {
         let layouts = (TableLayout.all + [.sequence]).filter { broken.contains($0.name) }
         var doubtful: [UInt32] = []
-        for number in 1...pages.count where !known.contains(number) && !free.contains(number) {
-            if pages.overflowPages.contains(number) { continue }
-            guard let page = treePage(number), page.isCoherent else {
+        for number in 1...pages.count where trees.isOrphan(number) {
+            guard let page = trees.page(number), page.isCoherent else {
                 doubtful.append(number)
                 continue
             }
@@ -173,7 +95,7 @@ final class Salvager {
         }
         for number in doubtful {
             for kind in [nil, .tableLeaf, .indexLeaf] as [TreePage.Kind?] {
-                guard let page = treePage(number, as: kind) else { continue }
+                guard let page = trees.page(number, as: kind) else { continue }
                 if try copyOrphanPage(page, layouts) { break }
             }
         }
@@ -204,9 +126,9 @@ final class Salvager {
     private func isExpected(_ row: [Value], _ layout: TableLayout) -> Bool {
         let key = row[0].integer ?? 0
         switch layout.name {
-        case "items": return lostItems.admits(key) { $0.id == row[1].bytes }
-        case "versions": return lostVersions.admits(key) { $0.id == row[1].bytes }
-        case "manifests": return lostManifests.admits(key) { $0.content == row[1].bytes }
+        case "items": return lost.items.admits(key) { $0.id == row[1].bytes }
+        case "versions": return lost.versions.admits(key) { $0.id == row[1].bytes }
+        case "manifests": return lost.manifests.admits(key) { $0.content == row[1].bytes }
         default: return true
         }
     }

@@ -10,9 +10,10 @@ extension SyncEngine {
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
         let isTaken = refusal.takenVersion != nil
         let (key, path, isRenewed) = try perform { [planner, renewals] table in
-            guard let (row, operation) = try table.takeBack(entry.number, planner) else {
-                return (Int64(0), String?.none, false)
-            }
+            guard
+                let (row, operation) = try SyncEngine.takeBack(
+                    entry.number, in: &table, planner)
+            else { return (Int64(0), String?.none, false) }
             let key = try table.journal.key(of: row.item) ?? 0
             let path = try table.journal.path(of: key)?.shown
             guard isTaken, !renewals.isLast(key) else { return (key, path, false) }
@@ -82,9 +83,10 @@ extension SyncEngine {
     /// number is given to an operation that changes nothing.
     private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
         let path = try perform { [planner] table -> String in
-            guard var (row, operation) = try table.takeBack(entry.number, planner) else {
-                return ""
-            }
+            guard
+                var (row, operation) = try SyncEngine.takeBack(
+                    entry.number, in: &table, planner)
+            else { return "" }
             if var mirror = try table.mirror(row.item), mirror.state == .refused {
                 mirror.state = .settled
                 try table.setMirror(row.item, mirror)
@@ -97,18 +99,16 @@ extension SyncEngine {
         }
         postponeUpload(revision, path)
     }
-}
 
-extension JournalTable {
     /// Reverts an operation of the outbox in the journal (`SyncPlanner.refused`). Returns nil if it
     /// is no longer in the outbox. The row names the item, whose id may have changed since.
-    fileprivate mutating func takeBack(_ number: UInt64, _ planner: SyncPlanner)
-        throws(VolumeError) -> (row: OutboxRow, operation: Operation)?
-    {
-        guard let row = try journal.outbox(limit: 1, after: number - 1).first,
+    private static func takeBack(
+        _ number: UInt64, in table: inout JournalTable, _ planner: SyncPlanner
+    ) throws(VolumeError) -> (row: OutboxRow, operation: Operation)? {
+        guard let row = try table.journal.outbox(limit: 1, after: number - 1).first,
             row.number == number, let operation = Operation(encoded: row.operation)
         else { return nil }
-        try planner.refused(operation, of: row.item, in: &self)
+        try planner.refused(operation, of: row.item, in: &table)
         return (row, operation)
     }
 }

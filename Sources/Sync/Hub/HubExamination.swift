@@ -165,8 +165,9 @@ struct HubExamination {
             let (planner, repairs) = (engine.planner, repairs)
             let found = try engine.perform { table in
                 try ids.compactMap { id in
-                    try table.examine(
-                        id, isAtHub: seen.contains(id), upTo: cursor, repairs: repairs, planner)
+                    try HubExamination.examine(
+                        id, in: &table, isAtHub: seen.contains(id), upTo: cursor,
+                        repairs: repairs, planner)
                 }
             }
             for (path, message, isRepaired) in found {
@@ -175,6 +176,36 @@ struct HubExamination {
             done += ids.count
             try goesOn("items here and at the hub", Double(done) / Double(max(total, 1)))
         }
+    }
+
+    /// Returns what is wrong with an item that is marked as synchronised; nil if nothing is.
+    private static func examine(
+        _ id: Identifier, in table: inout JournalTable, isAtHub: Bool, upTo cursor: UInt64,
+        repairs: Bool, _ planner: SyncPlanner
+    ) throws(VolumeError) -> (path: String, message: String, isRepaired: Bool)? {
+        guard let mirror = try table.mirror(id), mirror.remote == nil, mirror.state == .settled,
+            let base = mirror.base, base.sequence <= cursor,
+            base.generation == (try table.session().generation),
+            try !table.isInOutbox(id), try !table.isUnsent(id)
+        else { return nil }
+        let path = try table.path(of: id) ?? base.image.name
+        guard isAtHub || !base.image.isAlive else {
+            return (
+                path,
+                "The hub does not have \(path), which it confirmed. " + HubExamination.advice,
+                false
+            )
+        }
+        let draft = try planner.draft(id, in: &table)
+        guard !draft.changes.isEmpty, try table.local(id) != nil || base.image.isAlive else {
+            return nil
+        }
+        if repairs, let key = try table.key(of: id) { try table.journal.addUnsent(key) }
+        return (
+            path,
+            "\(path) differs here from the state agreed on with the hub, without a known change."
+                + (repairs ? " The change is sent now." : ""), repairs
+        )
     }
 
     // MARK: Versions
@@ -244,33 +275,6 @@ extension JournalTable {
     func path(of id: Identifier) throws(VolumeError) -> String? {
         guard let key = try key(of: id) else { return nil }
         return try journal.path(of: key)?.shown
-    }
-
-    /// Returns what is wrong with an item that is marked as synchronised; nil if nothing is.
-    fileprivate mutating func examine(
-        _ id: Identifier, isAtHub: Bool, upTo cursor: UInt64, repairs: Bool, _ planner: SyncPlanner
-    ) throws(VolumeError) -> (path: String, message: String, isRepaired: Bool)? {
-        guard let mirror = try mirror(id), mirror.remote == nil, mirror.state == .settled,
-            let base = mirror.base, base.sequence <= cursor,
-            base.generation == (try session().generation),
-            try !isInOutbox(id), try !isUnsent(id)
-        else { return nil }
-        let path = try path(of: id) ?? base.image.name
-        guard isAtHub || !base.image.isAlive else {
-            return (
-                path,
-                "The hub does not have \(path), which it confirmed. " + HubExamination.advice,
-                false
-            )
-        }
-        let draft = try planner.draft(id, in: &self)
-        guard !draft.changes.isEmpty, try local(id) != nil || base.image.isAlive else { return nil }
-        if repairs, let key = try key(of: id) { try journal.addUnsent(key) }
-        return (
-            path,
-            "\(path) differs here from the state agreed on with the hub, without a known change."
-                + (repairs ? " The change is sent now." : ""), repairs
-        )
     }
 }
 

@@ -304,7 +304,7 @@ package final class Membership: @unchecked Sendable {
                 try secrets.write([
                     account.device: account.credentials, new.device: new.credentials,
                 ])
-                try engine.perform { table in try table.become(new, epoch: answer.epoch) }
+                try engine.perform { table in try new.takeOver(&table, epoch: answer.epoch) }
                 try secrets.write([new.device: new.credentials])
                 try volume.become(new.device)
                 try start(new)

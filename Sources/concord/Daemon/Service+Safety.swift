@@ -116,26 +116,12 @@ extension Service {
         case .connecting, .up, .removed: break
         }
         if document.reason == .refused {
-            return "The hub refuses it: \(state.problems[path] ?? Service.refused)"
+            return "The hub refuses it: \(state.problems[path] ?? HubVerbs.refused)"
         }
         if document.reason == .undeleted, let brake = state.brake {
             return "\(brake.count) deletions at once are held back: fsctl brake says what to do."
         }
         return nil
-    }
-
-    static let refused = "it is tried again when it changes here"
-
-    /// A few documents that are not at the hub yet, for the volume's status.
-    var waiting: [HubReport.Waiting] {
-        let found = (try? volume.unsafeDocuments(below: [], limit: 5)) ?? []
-        let isHeld = membership.engine?.report.brake != nil
-        return found.map { document in
-            let words =
-                document.reason == .undeleted && isHeld
-                ? "is deleted here, which is held back (fsctl brake)" : document.reason.words
-            return HubReport.Waiting(path: RawText(path: document.path), reason: words)
-        }
     }
 }
 

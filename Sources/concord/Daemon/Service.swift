@@ -15,6 +15,10 @@ struct Service: ControlService {
     let tree: any Applying
     let autoMerger: AutoMerger
 
+    private var hub: HubVerbs {
+        HubVerbs(volume: volume, membership: membership, desk: desk)
+    }
+
     func hear(_ request: Request, from client: Connection) throws(VolumeError) {
         try desk.hear(request, from: client)
     }
@@ -66,7 +70,7 @@ struct Service: ControlService {
             return .done
         case .signin, .signout, .identity, .devices, .revoke, .offline, .online, .brake,
             .activity, .limit:
-            return try answerOfHub(request)
+            return try hub.answer(request)
         case .members, .member, .volumes:
             return try MemberVerbs(membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
@@ -238,7 +242,7 @@ struct Service: ControlService {
         let transport = session.transport
         (report.transport, report.transportReason) = (transport.name, transport.reason)
         report.take(status)
-        report.hub = hub
+        report.hub = hub.report
         report.conflicts = try volume.conflictCount()
         report.unexaminedConflicts = try autoMerger.unexaminedCount()
         if !peer.isOwner { report.leaveOut { !volume.mayKnow(peer, of: $0) } }

@@ -111,7 +111,7 @@ struct PageDeviceTests {
             let response = try await client.execute(request, timeout: .seconds(60))
             var parts = response.body.makeAsyncIterator()
             _ = try await parts.next()
-            let caller = try await hub.hub.caller(token: device.token)
+            let caller = try await hub.hub.devices.caller(token: device.token)
             let other = hub.hub.feeds.open(
                 device.volume.id, caller: caller,
                 standing: MemberStanding(role: .owner, members: 1), token: .sha256([]),

@@ -1,6 +1,7 @@
-extension Description {
-    /// The endpoints of one volume, by path.
-    static let volumePaths = #"""
+/// The part of the API's description that is about one volume.
+enum VolumeDescription {
+    /// The endpoints by path.
+    static let paths = #"""
         {
           "/v1/volumes/{volume}/have": {
             "post": {

@@ -1,6 +1,8 @@
-extension Description {
-    /// JSON Schemas of operations and items, which are the types of `Reconcile`.
-    static let itemSchemas = #"""
+/// The part of the API's description that is about operations and items, which are the types of
+/// `Reconcile`.
+enum ItemDescription {
+    /// JSON Schemas by name.
+    static let schemas = #"""
         {
           "OperationId": {
             "type": "object",

@@ -5,9 +5,16 @@ import Model
 import Sync
 import Volume
 
-// The verbs about the hub and about contents.
-extension Service {
-    func answerOfHub(_ request: Request) throws(VolumeError) -> Answer {
+/// Answers the verbs about the hub, and reports on it.
+struct HubVerbs {
+    let volume: Volume
+    let membership: Membership
+    let desk: ClaimService
+
+    /// What people are told of a document if it is not known why the hub refused it.
+    static let refused = "it is tried again when it changes here"
+
+    func answer(_ request: Request) throws(VolumeError) -> Answer {
         switch try request.known() {
         case .signin:
             guard let address = request.address else { throw request.missing("address") }
@@ -104,7 +111,7 @@ extension Service {
     }
 
     /// The hub's part of the volume's status; nil when signed out.
-    var hub: HubReport? {
+    var report: HubReport? {
         guard let account = membership.account, let engine = membership.engine else { return nil }
         let state = engine.report
         let (word, reason) = state.connection.words
@@ -133,44 +140,21 @@ extension Service {
         for document in report.waiting where document.reason == UnsafeDocument.Reason.refused.words
         {
             if report.problems[document.path.text] == nil {
-                report.problems[document.path.text] = "The hub refused it: \(Service.refused)."
+                report.problems[document.path.text] = "The hub refused it: \(HubVerbs.refused)."
             }
         }
         return report
     }
 
-    // MARK: Contents
-
-    func answerOfContents(
-        _ request: Request, for peer: Peer, _ progress: (Progress) -> Bool
-    ) throws(VolumeError) -> Answer {
-        let path = try request.components()
-        switch try request.known() {
-        case .download: try download(path, for: peer, progress)
-        case .pin:
-            try volume.pin(at: path)
-            defer { volume.downloadPinned() }
-            try download(path, for: peer, progress)
-        case .unpin: try volume.unpin(at: path)
-        default:
-            let eviction = RequestedEviction(volume: volume, peer: peer)
-            return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
-        }
-        return .done
-    }
-
-    private func download(_ path: [Name], for peer: Peer, _ progress: (Progress) -> Bool)
-        throws(VolumeError)
-    {
-        try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
-            try volume.hydrate(
-                at: path,
-                progress: { done in
-                    let part =
-                        done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
-                    return progress(
-                        Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
-                }, isMeant: { [volume] in volume.covers(peer, $0, write: false) })
+    /// A few documents that are not at the hub yet, for the volume's status.
+    private var waiting: [HubReport.Waiting] {
+        let found = (try? volume.unsafeDocuments(below: [], limit: 5)) ?? []
+        let isHeld = membership.engine?.report.brake != nil
+        return found.map { document in
+            let words =
+                document.reason == .undeleted && isHeld
+                ? "is deleted here, which is held back (fsctl brake)" : document.reason.words
+            return HubReport.Waiting(path: RawText(path: document.path), reason: words)
         }
     }
 }

@@ -1,0 +1,39 @@
+import Control
+import Model
+import Volume
+
+// The verbs about contents that are on this device or not.
+extension Service {
+    func answerOfContents(
+        _ request: Request, for peer: Peer, _ progress: (Progress) -> Bool
+    ) throws(VolumeError) -> Answer {
+        let path = try request.components()
+        switch try request.known() {
+        case .download: try download(path, for: peer, progress)
+        case .pin:
+            try volume.pin(at: path)
+            defer { volume.downloadPinned() }
+            try download(path, for: peer, progress)
+        case .unpin: try volume.unpin(at: path)
+        default:
+            let eviction = RequestedEviction(volume: volume, peer: peer)
+            return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
+        }
+        return .done
+    }
+
+    private func download(_ path: [Name], for peer: Peer, _ progress: (Progress) -> Bool)
+        throws(VolumeError)
+    {
+        try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
+            try volume.hydrate(
+                at: path,
+                progress: { done in
+                    let part =
+                        done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
+                    return progress(
+                        Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
+                }, isMeant: { [volume] in volume.covers(peer, $0, write: false) })
+        }
+    }
+}
