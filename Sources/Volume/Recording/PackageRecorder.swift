@@ -58,8 +58,8 @@ struct PackageRecorder {
             if !isShownAgain {
                 recording.obstacle =
                     "\(writer.shown(item)) has no new version: \(destroyed) in it was saved "
-                    + "shortly before the machine stopped, and not all of the save reached the disk. Save or "
-                    + "remove it to end this."
+                    + "shortly before the machine stopped, and not all of the save reached the "
+                    + "disk. Save or remove it to end this."
             }
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {

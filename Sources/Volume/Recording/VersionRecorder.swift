@@ -326,8 +326,8 @@ struct VersionRecorder {
         reports.tell(
             subject,
             "\(writer.shown(item)) is neither recorded nor replaced by other devices' changes, "
-                + "because its database log \(log) holds changes that are not in it. To end this, open and "
-                + "close it with the program that made it.")
+                + "because its database log \(log) holds changes that are not in it. To end "
+                + "this, open and close it with the program that made it.")
     }
 
     /// The name shows something else: an event about that is still to come, or the tree was changed
