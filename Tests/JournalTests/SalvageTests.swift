@@ -188,6 +188,35 @@ struct SalvageTests {
         }
     }
 
+    /// The damaged page comes first, and all in it still looks sound.
+    @Test func aDamagedKeyTakesNoOtherRowsPlace() throws {
+        let leaves = specimen.pages.filter { $0.name == "items" && $0.type == "leaf" }
+        var bytes = specimen.bytes
+        func page(_ leaf: Specimen.Page) throws -> TreePage {
+            let start = (leaf.number - 1) * Specimen.pageSize
+            let content = Array(bytes[start..<start + Specimen.pageSize])
+            return try #require(TreePage(content, number: UInt32(leaf.number)))
+        }
+        let pages = try leaves.map { ($0, try page($0)) }
+            .sorted { $0.1.cells[0].key < $1.1.cells[0].key }
+        let last = try #require(
+            pages.indices.dropLast().first { pages[$0].1.cells[0].key > 128 })
+        let (leaf, damaged) = pages[last]
+        let (key, other) = (damaged.cells.last!.key, pages[last + 1].1.cells[0].key)
+        try #require(other < 1 << 14, "Both keys have two bytes.")
+        // The pointer to the cell, the length of its payload, and the key.
+        let start = (leaf.number - 1) * Specimen.pageSize
+        var at = start + damaged.bytes.big16(8 + 2 * (damaged.cells.count - 1))
+        while bytes[at] >= 0x80 { at += 1 }
+        #expect(bytes[at + 1] == UInt8(key >> 7 | 0x80) && bytes[at + 2] == UInt8(key & 0x7f))
+        bytes[at + 1] = UInt8(other >> 7 | 0x80)
+        bytes[at + 2] = UInt8(other & 0x7f)
+        let (_, after) = try salvage(bytes, "key \(key) is \(other)")
+        #expect(after.items[other]?.name == specimen.holdings.items[other]?.name)
+        let loss = Loss(specimen.holdings, after)
+        #expect(loss.items.isSubset(of: [key]) && loss.versions.isEmpty, "\(loss)")
+    }
+
     @Test func theFirstPageCostsNothing() throws {
         var random = Seeded(state: 3)
         for harm in [Harm.zeros, .noise] {

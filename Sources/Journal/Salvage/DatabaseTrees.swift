@@ -49,8 +49,8 @@ final class DatabaseTrees {
     ) throws(VolumeError) -> Bool {
         var isWhole = true
         var seen: Set<UInt32> = []
-        var waiting = [(number: root, depth: 0)]
-        while let (number, depth) = waiting.popLast() {
+        var waiting = [(number: root, depth: 0, keys: Int64.min...Int64.max)]
+        while let (number, depth, keys) = waiting.popLast() {
             // 20 is SQLite's own limit. It is needed because a damaged page can point to itself.
             guard depth < 20, !known.contains(number), seen.insert(number).inserted,
                 let page = page(number), page.kind.isTable == isTable
@@ -60,9 +60,10 @@ final class DatabaseTrees {
             }
             if page.kind.isInterior {
                 let children = page.cells.map(\.child) + [page.lastChild]
-                waiting += children.reversed().map { ($0, depth + 1) }
+                let below = zip(children, page.childKeys(within: keys)).map { ($0, depth + 1, $1) }
+                waiting += below.reversed()
             }
-            guard page.isCoherent else {
+            guard page.isCoherent, page.hasKeys(within: keys) else {
                 isWhole = false
                 continue
             }

@@ -118,6 +118,27 @@ struct TreePage {
         return gap >= 0 && content + used == bytes.count
     }
 
+    /// The keys that may be on the pages below an interior page, in their order, as far as the keys
+    /// of its cells tell.
+    func childKeys(within keys: ClosedRange<Int64>) -> [ClosedRange<Int64>] {
+        guard isCoherent, kind == .tableInterior, hasKeys(within: keys) else {
+            return Array(repeating: keys, count: cells.count + 1)
+        }
+        var first = keys.lowerBound
+        var ranges: [ClosedRange<Int64>] = []
+        for cell in cells {
+            ranges.append(first...max(first, cell.key))
+            first = min(keys.upperBound, cell.key == .max ? .max : cell.key + 1)
+        }
+        return ranges + [first...keys.upperBound]
+    }
+
+    /// Whether all keys are in this range. One outside was damaged, and may now be the key of a row
+    /// on another page.
+    func hasKeys(within keys: ClosedRange<Int64>) -> Bool {
+        !kind.isTable || cells.allSatisfy { keys.contains($0.key) }
+    }
+
     private var keysAscend: Bool {
         guard kind.isTable else { return true }
         return zip(cells, cells.dropFirst()).allSatisfy { $0.key < $1.key }
