@@ -153,15 +153,15 @@ struct DocumentMerge {
         _ steps: [TreeMerge<[ChunkReference]>.Step], _ merged: [[Name]: [UInt8]],
         _ ours: Manifest, _ theirs: Manifest, by actor: Actor
     ) throws(VolumeError) -> Replacement {
-        let sides: [MergeSide: [[Name]: Manifest.Entry]] = [
-            .ours: index(ours), .theirs: index(theirs),
-        ]
+        let both = [index(ours), index(theirs)]
+        let sides: [MergeSide: [[Name]: Manifest.Entry]] = [.ours: both[0], .theirs: both[1]]
         var replacement = Replacement(Manifest(entries: []), by: actor)
         for step in steps {
             switch step.action {
             case .remove, .conflict: continue
             case .place(let side):
-                if let entry = sides[side]?[step.path] {
+                if var entry = sides[side]?[step.path] {
+                    entry.modified = time(of: entry, both.compactMap { $0[step.path] })
                     replacement.manifest.entries.append(entry)
                 }
             case .combine(let source, let attributes):
@@ -172,15 +172,28 @@ struct DocumentMerge {
                     let (manifest, chunks) = try Volume.cut(merged[step.path] ?? [])
                     entry.chunks = manifest.entries[0].chunks
                     entry.size = manifest.size
-                    entry.modified = manifest.entries[0].modified
                     replacement.added.merge(chunks) { $1 }
                 }
                 entry.mode = sides[attributes]?[step.path]?.mode ?? entry.mode
+                entry.modified = time(of: entry, both.compactMap { $0[step.path] })
                 replacement.manifest.entries.append(entry)
             }
         }
         replacement.manifest.entries.sort { $0.path.lexicographicallyPrecedes($1.path) }
         return replacement
+    }
+
+    /// The modification time of a file in a merged package. It follows from those of both sides,
+    /// because another device may make the same merge, and then neither is sent. What no side has
+    /// is newer than both.
+    private func time(of entry: Manifest.Entry, _ sides: [Manifest.Entry]) -> Int64 {
+        func isEqual(_ other: Manifest.Entry) -> Bool {
+            (other.kind, other.target) == (entry.kind, entry.target) && other.chunks == entry.chunks
+        }
+        let equal = sides.filter(isEqual)
+        if let time = equal.map(\.modified).max() { return time }
+        let newest = sides.map(\.modified).max() ?? entry.modified
+        return newest == .max ? newest : newest + 1
     }
 
     private func index(_ manifest: Manifest) -> [[Name]: Manifest.Entry] {
