@@ -132,7 +132,7 @@ private final class Copier {
             done <asks
             mv asks ended
             """
-        try Command("setsid", "--fork", "sh", "-c", script).succeed()
+        try startStranger(script)
         asking = try FileHandle(forWritingTo: URL(filePath: "\(home.path)/asks"))
     }
 

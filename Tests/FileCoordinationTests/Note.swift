@@ -145,12 +145,19 @@ func text(_ path: String) throws -> String {
     try String(contentsOfFile: path, encoding: .utf8)
 }
 
-/// Runs a shell script in a process that is no child of ours, because a child's accesses would
+/// Starts a shell script in a process that is no child of ours, because a child's accesses would
 /// count as ours.
+func startStranger(_ script: String) throws {
+    // Until setsid(1) has ended, the script is a descendant of this process.
+    let begin = #"while [ "$(cat /proc/$PPID/comm 2>&1)" = setsid ]; do sleep 0.01; done"#
+    try Command("setsid", "--fork", "sh", "-c", "\(begin)\n\(script)").succeed()
+}
+
+/// Runs such a script to its end.
 func stranger(_ script: String) throws {
     let home = try TemporaryDirectory("stranger")
     let end = "echo $? > '\(home.path)/writing'; mv '\(home.path)/writing' '\(home.path)/ended'"
-    try Command("setsid", "--fork", "sh", "-c", "(\(script)); \(end)").succeed()
+    try startStranger("(\(script)); \(end)")
     let status = try wait(for: "\(script) to end") { try? text("\(home.path)/ended") }
     if status != "0\n" { throw SupportError("\(script): it ended with \(status)") }
 }
