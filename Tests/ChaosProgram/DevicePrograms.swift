@@ -71,6 +71,7 @@ struct DevicePrograms {
             event.content = Content.name(bytes)
             event.writers = Content.writers(bytes)
             began(event)
+            admitUsers(beside: place(path))
             event.outcome = user.save(bytes, to: place(path), mode: mode) ?? "ok"
         case .change(let path, let way, let size):
             var announced = event
@@ -120,6 +121,14 @@ struct DevicePrograms {
         case .unpin(let path): ask(&event, "unpin", place(path))
         default: try ProgramCalls.changeNames(action.verb, in: root)
         }
+    }
+
+    /// The program that made the directory may have been interrupted before it had admitted all
+    /// users.
+    private func admitUsers(beside path: String) {
+        let directory = URL(filePath: path).deletingLastPathComponent().path
+        var status = stat()
+        if stat(directory, &status) == 0, status.st_mode & 0o002 == 0 { chmod(directory, 0o777) }
     }
 
     /// Reads a file through one handle while other programs continue.
