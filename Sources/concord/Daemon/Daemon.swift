@@ -131,7 +131,8 @@ struct Daemon {
         let autoMerger = AutoMerger(volume: volume, tree: applier, log: file.logger("merge"))
         let inhibitor = Inhibitor(log: file.logger("inhibitor"))
         membership.onUnsafe { [weak inhibitor] isUnsafe in inhibitor?.set(isUnsafe) }
-        session.beforeEnd { membership.stop() }
+        let ending = EndingWatch(log: log)
+        session.beforeEnd { ending.end([("the synchronization", membership.stop)]) }
         let desk = ClaimService(arbiter: arbiter, session: session, volume: volume)
         TransferWatch.start(desk, volume, membership)
         volume.evictionObstacle.set { [weak desk] names in
@@ -173,12 +174,11 @@ struct Daemon {
         session.run()
         let wasTakenAway = watchdog?.end() ?? false
         // What waits for the hub is given up first, because the others may wait for it.
-        membership.stop()
-        autoMerger.stop()
-        notice.stop()
-        inhibitor.stop()
-        applier.stop()
-        server.stop()
+        ending.end([
+            ("the synchronization", membership.stop), ("merges", autoMerger.stop),
+            ("notices", notice.stop), ("the inhibitor", inhibitor.stop),
+            ("the applier", applier.stop), ("answers to commands", server.stop),
+        ])
         return wasTakenAway
     }
 
