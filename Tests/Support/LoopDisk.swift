@@ -38,12 +38,18 @@ package final class LoopDisk {
     /// Mounts what was kept. No program may use the disk.
     package func restore() throws {
         guard umount2(path, 0) == 0 else { throw SupportError("\(path) is in use: \(errno)") }
-        // A loop device ends a moment after its last use.
-        try wait(seconds: 30, for: "\(image) to be free") { () -> Bool? in
-            try Command("losetup", "-j", self.image).succeed().isEmpty ? true : nil
-        }
+        try LoopDisk.waitUntilFree(image)
         try Command("mv", "\(image).kept", image).succeed()
         try Command("mount", "-o", "loop", image, path).succeed()
+    }
+
+    /// A loop device ends a moment after its last use. A mount namespace that another process has
+    /// just made can still have the old file system, and mounting the image would show that one
+    /// again.
+    static func waitUntilFree(_ image: String) throws {
+        try wait(seconds: 30, for: "\(image) to be free") { () -> Bool? in
+            try Command("losetup", "-j", image).succeed().isEmpty ? true : nil
+        }
     }
 
     /// The loop device is removed together with the mount.

@@ -39,11 +39,7 @@ package final class LossyDisk {
         try wait(seconds: 30, for: "\(path) to be unmounted (busy?)") {
             umount2(self.path, 0) == 0 || errno == EINVAL ? true : nil
         }
-        // A mount namespace that another process has just made can still have the dead file system,
-        // and mounting the image would show that one again.
-        try wait(seconds: 30, for: "\(image) to be free") { () -> Bool? in
-            try Command("losetup", "-j", self.image).succeed().isEmpty ? true : nil
-        }
+        try LoopDisk.waitUntilFree(image)
         try mount()
     }
 

@@ -99,10 +99,10 @@ extension ContentReader {
             var prior = prior
             // It had been another document's, and was changed there, or its times were set.
             if prior.isBase { try judge(&prior, descriptor.raw, snapshot, of: recording.item) }
-            let mayBePart = powerLoss?.mayBeUnfinished(entry, snapshot) == true
-            if try isPart(mayBePart, prior, descriptor.raw, snapshot, of: recording.item) {
-                prior.isBase = try !isRecorded(descriptor.raw, snapshot, of: recording.item)
-            }
+            let isUnfinished = powerLoss?.mayBeUnfinished(entry, snapshot) == true
+            try exclude(
+                &prior, ifPart: descriptor.raw, snapshot, isUnfinished: isUnfinished,
+                of: recording.item)
             return .found(
                 try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: closing.check))
         }
@@ -169,19 +169,21 @@ extension ContentReader {
         return isKnown ? .found(cut) : .nothing
     }
 
-    /// Whether a file that was in the tree when the power was lost probably holds only a part of
-    /// what was saved.
+    /// Makes a prior content no content of the document if its file, which was in the tree when the
+    /// power was lost, probably holds only a part of what was saved, and was not recorded.
     ///
     /// - Parameter isUnfinished: Whether a program was saving it then.
-    private func isPart(
-        _ isUnfinished: Bool, _ prior: PriorContent, _ file: Int32, _ snapshot: FileSnapshot,
-        of item: Item
-    ) throws(VolumeError) -> Bool {
-        if isUnfinished { return true }
-        if prior.save == nil, let powerLoss, powerLoss.mayHaveLostEnd(file, snapshot) {
-            return true
+    private func exclude(
+        _ prior: inout PriorContent, ifPart file: Int32, _ snapshot: FileSnapshot,
+        isUnfinished: Bool, of item: Item
+    ) throws(VolumeError) {
+        guard !prior.isBase else { return }
+        var isPart = isUnfinished
+        if !isPart, prior.save == nil {
+            isPart = powerLoss?.mayHaveLostEnd(file, snapshot) == true
         }
-        return try isShortened(file, snapshot, of: item)
+        if !isPart { isPart = try isShortened(file, snapshot, of: item) }
+        if isPart { prior.isBase = try !isRecorded(file, snapshot, of: item) }
     }
 
     func isShortened(_ file: Int32, _ snapshot: FileSnapshot, of item: Item)
@@ -229,12 +231,9 @@ extension ContentReader {
         let isSame =
             snapshot.size < 0 || now.size == snapshot.size && now.modified == snapshot.modified
         if !isSame { try judge(&prior, file.raw, now, of: recording.item) }
-        if !prior.isBase {
-            let mayBePart = powerLoss?.mayBeUnfinished(now) == true
-            if try isPart(mayBePart, prior, file.raw, now, of: recording.item) {
-                prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
-            }
-        }
+        let isUnfinished = powerLoss?.mayBeUnfinished(now) == true
+        try exclude(
+            &prior, ifPart: file.raw, now, isUnfinished: isUnfinished, of: recording.item)
         if !prior.isBase {
             do throws(Errno) { try write(file.raw) } catch {
                 throw VolumeError(
