@@ -106,9 +106,9 @@ package final class Arbiter: Sendable {
             var purposes: Set<Purpose> = []
             var presenters: Set<PresenterID> = []
             for (clientSession, process) in state.processes where processes.contains(process) {
-                let found = state.coordination.belongings(of: clientSession)
+                let found = state.coordination.tables.belongings(of: clientSession)
                 for id in found.claims {
-                    purposes.formUnion(state.coordination.claims[id]?.request.purposes ?? [])
+                    purposes.formUnion(state.coordination.tables.claims[id]?.request.purposes ?? [])
                 }
                 presenters.formUnion(found.presenters)
             }
@@ -121,7 +121,7 @@ package final class Arbiter: Sendable {
     /// Whether any claim or presenter concerns these items. If not, the access needs no
     /// arbitration.
     package func concerns(_ targets: [Request.Target]) -> Bool {
-        state.withLock { state in targets.contains { state.coordination.concerns($0) } }
+        state.withLock { state in targets.contains { state.coordination.tables.concerns($0) } }
     }
 
     /// Requests a claim. `hearing` is called once with the outcome, perhaps before this
@@ -138,7 +138,7 @@ package final class Arbiter: Sendable {
             state.outcomeHandlers[id] = hearing
             state.since[id.number] = clock()
             run(.requested(id, request), &state)
-            if !state.observers.isEmpty, state.coordination.claims[id]?.isGranted == false {
+            if !state.observers.isEmpty, state.coordination.tables.claims[id]?.isGranted == false {
                 note(
                     .waiting(process: state.process(request), request.targets.map(\.path)),
                     state)
@@ -153,7 +153,9 @@ package final class Arbiter: Sendable {
     /// The request and the present paths of a granted claim; nil if it is not granted.
     package func granted(_ id: ClaimID) -> (Request, [Path])? {
         state.withLock { state in
-            guard let claim = state.coordination.claims[id], claim.isGranted else { return nil }
+            guard let claim = state.coordination.tables.claims[id], claim.isGranted else {
+                return nil
+            }
             return (claim.request, claim.targets.map(\.path))
         }
     }
@@ -161,13 +163,15 @@ package final class Arbiter: Sendable {
     /// The process that holds an explicit claim under which the contents of the item must stay.
     package func holder(ofContentsAt place: Path) -> Int32? {
         state.withLock { state in
-            state.coordination.claim(keepingContentsOf: place).map { state.process($0.request) }
+            state.coordination.tables.claim(keepingContentsOf: place).map {
+                state.process($0.request)
+            }
         }
     }
 
     /// Whether the claim waits for other claims or for answers of presenters.
     package func isWaiting(_ id: ClaimID) -> Bool {
-        state.withLock { $0.coordination.claims[id]?.isGranted == false }
+        state.withLock { $0.coordination.tables.claims[id]?.isGranted == false }
     }
 
     package func process(_ clientSession: ClientSession) -> Int32 {
@@ -178,7 +182,7 @@ package final class Arbiter: Sendable {
     /// is granted. If two calls return the same number, there was no such claim in between.
     package func lastWrite(at place: Path) -> UInt64? {
         state.withLock { state in
-            let isWritten = state.coordination.claims.values.contains { claim in
+            let isWritten = state.coordination.tables.claims.values.contains { claim in
                 claim.isCoordinated && claim.isGranted
                     && claim.targets.contains {
                         $0.access.isWriting && $0.path.isInLine(with: place)
@@ -212,7 +216,7 @@ package final class Arbiter: Sendable {
 
     package func retire(_ id: PresenterID) {
         state.withLock { state in
-            if let gone = state.coordination.presenters[id]?.presenter {
+            if let gone = state.coordination.tables.presenters[id]?.presenter {
                 note(.retired(process: state.process(gone.clientSession), gone.path), state)
             }
             run(.retired(id), &state)
@@ -228,10 +232,10 @@ package final class Arbiter: Sendable {
         state.withLock { state in
             let coordination = state.coordination
             let ids =
-                place.map { coordination.presentersAt($0) }
-                ?? coordination.presenters.keys.sorted()
+                place.map { coordination.tables.presentersAt($0) }
+                ?? coordination.tables.presenters.keys.sorted()
             return ids.compactMap { id in
-                guard let found = coordination.presenters[id]?.presenter else { return nil }
+                guard let found = coordination.tables.presenters[id]?.presenter else { return nil }
                 return (id, state.process(found.clientSession), found.hears)
             }
         }
@@ -253,10 +257,12 @@ package final class Arbiter: Sendable {
     package func isObserved(_ happening: ObservedChange) -> Bool {
         state.withLock { state in
             if !state.observers.isEmpty { return true }
-            if case .moved(let from, _) = happening, state.coordination.trie.find(from) != nil {
+            if case .moved(let from, _) = happening,
+                state.coordination.tables.trie.find(from) != nil
+            {
                 return true
             }
-            return happening.paths.contains { state.coordination.isPresented($0) }
+            return happening.paths.contains { state.coordination.tables.isPresented($0) }
         }
     }
 
@@ -297,12 +303,14 @@ package final class Arbiter: Sendable {
                 return path.names == top.names || path.isBelow(top)
             }
             var found: [ClaimStatus] = []
-            for (id, claim) in state.coordination.claims.sorted(by: { $0.key < $1.key }) {
+            for (id, claim) in state.coordination.tables.claims.sorted(by: { $0.key < $1.key }) {
                 for target in claim.targets where isHere(target.path) {
                     found.append(status(id, claim, target, state))
                 }
             }
-            for (id, presenting) in state.coordination.presenters.sorted(by: { $0.key < $1.key })
+            for (id, presenting) in state.coordination.tables.presenters.sorted(by: {
+                $0.key < $1.key
+            })
             where isHere(presenting.presenter.path) {
                 found.append(
                     ClaimStatus(
@@ -324,7 +332,7 @@ package final class Arbiter: Sendable {
         case .granted: break
         case .waiting(let other):
             now = .waiting
-            if let first = state.coordination.claims[other] {
+            if let first = state.coordination.tables.claims[other] {
                 behind = [
                     (
                         state.process(first.request),
@@ -336,7 +344,7 @@ package final class Arbiter: Sendable {
             now = .asking
             for presenter in claim.outstanding.sorted() {
                 guard
-                    let clientSession = state.coordination.presenters[presenter]?.presenter
+                    let clientSession = state.coordination.tables.presenters[presenter]?.presenter
                         .clientSession
                 else {
                     continue
@@ -358,7 +366,7 @@ package final class Arbiter: Sendable {
         let effects = state.coordination.step(event)
         quiet.store(
             state.coordination.isIdle && state.observers.isEmpty, ordering: .relaxed)
-        if let ending, state.coordination.claims[ending.id] == nil {
+        if let ending, state.coordination.tables.claims[ending.id] == nil {
             note(
                 .released(
                     process: state.process(ending.request), ending.targets.map(\.path)),
@@ -367,7 +375,7 @@ package final class Arbiter: Sendable {
         for effect in effects {
             switch effect {
             case .granted(let id, let paths):
-                if let claim = state.coordination.claims[id] {
+                if let claim = state.coordination.tables.claims[id] {
                     if claim.isCoordinated { state.written.note(claim, state.next()) }
                     note(.claimed(process: state.process(claim.request), paths), state)
                 }
@@ -376,7 +384,7 @@ package final class Arbiter: Sendable {
                 state.since[id.number] = nil
                 state.outcomeHandlers.removeValue(forKey: id)?(id, .refused(refusal))
             case .told(let id, let message):
-                let claim = message.claim.flatMap { state.coordination.claims[$0] }
+                let claim = message.claim.flatMap { state.coordination.tables.claims[$0] }
                 let process = claim.flatMap { $0.isPlain ? state.process($0.request) : nil }
                 state.listeners[id]?(message, process)
             }
@@ -387,7 +395,7 @@ package final class Arbiter: Sendable {
 
     private func claim(ending event: Event, _ state: State) -> Claim? {
         guard case .released(let id) = event else { return nil }
-        return state.coordination.claims[id]
+        return state.coordination.tables.claims[id]
     }
 
     private func note(_ note: Note, _ state: State) {
@@ -396,7 +404,9 @@ package final class Arbiter: Sendable {
 
     /// Drops the callbacks of claims and presenters that ended together with their party.
     private func forgetEnded(_ state: inout State) {
-        let (claims, presenters) = (state.coordination.claims, state.coordination.presenters)
+        let (claims, presenters) = (
+            state.coordination.tables.claims, state.coordination.tables.presenters
+        )
         state.outcomeHandlers = state.outcomeHandlers.filter { claims[$0.key] != nil }
         state.listeners = state.listeners.filter { presenters[$0.key] != nil }
         state.since = state.since.filter {

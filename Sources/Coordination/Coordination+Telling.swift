@@ -4,7 +4,7 @@ import Model
 // messages.
 extension Coordination {
     mutating func tellChange(_ path: Path, _ by: Set<PresenterID>) {
-        for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
+        for id in tables.presentersAt(path) where !by.contains(id) && tables.isDocument(id) {
             tell(id, .changed)
         }
         tellAncestors(of: path, .subitemChanged(path), by)
@@ -12,18 +12,18 @@ extension Coordination {
 
     mutating func tellAppearance(_ path: Path, _ by: Set<PresenterID>) {
         // A presenter may have been registered before the file existed.
-        for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
+        for id in tables.presentersAt(path) where !by.contains(id) && tables.isDocument(id) {
             tell(id, .changed)
         }
         tellAncestors(of: path, .subitemAppeared(path), by)
     }
 
     mutating func tellVersion(_ path: Path, _ change: VersionChange, _ id: String) {
-        for presenter in presentersAt(path) where isDocument(presenter) {
+        for presenter in tables.presentersAt(path) where tables.isDocument(presenter) {
             tell(presenter, .version(change, id: id))
         }
-        for (place, _) in trie.ancestors(of: path) {
-            for presenter in trie[place].presenters.sorted() {
+        for (place, _) in tables.trie.ancestors(of: path) {
+            for presenter in tables.trie[place].presenters.sorted() {
                 tell(presenter, .subitemVersion(path, change, id: id))
             }
         }
@@ -34,12 +34,12 @@ extension Coordination {
     /// stays there (C6).
     mutating func move(_ from: Path, _ to: Path, _ by: Set<PresenterID>) {
         guard from.names != to.names, !to.isBelow(from) else { return }
-        var told = Set(trie.ancestors(of: from).flatMap { trie[$0.index].presenters })
-        told.formUnion(trie.ancestors(of: to).flatMap { trie[$0.index].presenters })
-        if let spot = trie.find(from) {
-            let places = [spot] + trie.below(spot)
-            let moved = Set(places.flatMap { trie[$0].claims })
-            for id in places.flatMap({ trie[$0].presenters }).sorted() {
+        var told = Set(tables.trie.ancestors(of: from).flatMap { tables.trie[$0.index].presenters })
+        told.formUnion(tables.trie.ancestors(of: to).flatMap { tables.trie[$0.index].presenters })
+        if let spot = tables.trie.find(from) {
+            let places = [spot] + tables.trie.below(spot)
+            let moved = Set(places.flatMap { tables.trie[$0].claims })
+            for id in places.flatMap({ tables.trie[$0].presenters }).sorted() {
                 move(presenter: id, from, to, by)
             }
             for id in moved.sorted() { move(claim: id, from, to) }
@@ -52,19 +52,19 @@ extension Coordination {
     private mutating func move(
         presenter id: PresenterID, _ from: Path, _ to: Path, _ by: Set<PresenterID>
     ) {
-        var moved = presenters[id]!
+        var moved = tables.presenters[id]!
         moved.presenter.path = moved.presenter.path.replacing(from, with: to)
-        trie[moved.spot].presenters.remove(id)
-        let spot = trie.retain(moved.presenter.path.steps)
-        trie.release(moved.spot)
-        trie[spot].presenters.insert(id)
+        tables.trie[moved.spot].presenters.remove(id)
+        let spot = tables.trie.retain(moved.presenter.path.steps)
+        tables.trie.release(moved.spot)
+        tables.trie[spot].presenters.insert(id)
         moved.spot = spot
-        presenters[id] = moved
+        tables.presenters[id] = moved
         if !by.contains(id) { tell(id, .moved(moved.presenter.path)) }
     }
 
     private mutating func move(claim id: ClaimID, _ from: Path, _ to: Path) {
-        guard var claim = claims[id] else { return }
+        guard var claim = tables.claims[id] else { return }
         let stays = { (target: Claim.Target) in
             target.access == .write(.replacing) && !claim.isGranted
                 && target.path.names == from.names
@@ -74,20 +74,20 @@ extension Coordination {
                 ($0.path.names == from.names || $0.path.isBelow(from)) && !stays($0)
             })
         else { return }
-        dequeue(claim)
-        for target in claim.targets { trie[target.spot].claims.remove(id) }
+        tables.dequeue(claim)
+        for target in claim.targets { tables.trie[target.spot].claims.remove(id) }
         for (index, target) in claim.targets.enumerated()
         where (target.path.names == from.names || target.path.isBelow(from)) && !stays(target) {
             let path = target.path.replacing(from, with: to)
-            let (spot, unit) = (trie.retain(path.steps), trie.retain(path.unit))
-            trie.release(target.spot)
-            trie.release(target.unit)
+            let (spot, unit) = (tables.trie.retain(path.steps), tables.trie.retain(path.unit))
+            tables.trie.release(target.spot)
+            tables.trie.release(target.unit)
             claim.targets[index] = Claim.Target(
                 access: target.access, path: path, spot: spot, unit: unit, yields: target.yields)
         }
-        claims[id] = claim
-        for target in claim.targets { trie[target.spot].claims.insert(id) }
-        enqueue(claim)
+        tables.claims[id] = claim
+        for target in claim.targets { tables.trie[target.spot].claims.insert(id) }
+        tables.enqueue(claim)
         reexamine(id)
         reexamine(waitersOf: id)
         reexamine(relatedTo: claim)
@@ -95,25 +95,11 @@ extension Coordination {
 
     // MARK: Who hears
 
-    /// Whether there is a presenter of the item or of a directory that contains it.
-    func isPresented(_ path: Path) -> Bool {
-        !presentersAt(path).isEmpty
-            || trie.ancestors(of: path).contains { !trie[$0.index].presenters.isEmpty }
-    }
-
-    func presentersAt(_ path: Path) -> [PresenterID] {
-        trie.find(path).map { trie[$0].presenters.sorted() } ?? []
-    }
-
-    private func isDocument(_ id: PresenterID) -> Bool {
-        presenters[id].map { $0.isPackage || !$0.presenter.isDirectory } ?? false
-    }
-
     private mutating func tellAncestors(
         of path: Path, _ message: Message, _ by: Set<PresenterID>
     ) {
-        for (place, _) in trie.ancestors(of: path) {
-            for id in trie[place].presenters.sorted() where !by.contains(id) {
+        for (place, _) in tables.trie.ancestors(of: path) {
+            for id in tables.trie[place].presenters.sorted() where !by.contains(id) {
                 tellFalling(id, message)
             }
         }
@@ -123,7 +109,7 @@ extension Coordination {
     /// does not implement it gets `changed` instead. A new item is always sent as a change as well,
     /// because few presenters implement appearances.
     private mutating func tellFalling(_ id: PresenterID, _ message: Message) {
-        guard let presenting = presenters[id] else { return }
+        guard let presenting = tables.presenters[id] else { return }
         let hears = presenting.presenter.hears
         if case .subitemAppeared(let path) = message {
             tell(id, message)
@@ -137,7 +123,9 @@ extension Coordination {
     }
 
     private mutating func tell(_ id: PresenterID, _ message: Message) {
-        guard presenters[id]?.presenter.hears.contains(message.capability) == true else { return }
+        guard tables.presenters[id]?.presenter.hears.contains(message.capability) == true else {
+            return
+        }
         effects.append(.told(id, message))
     }
 }

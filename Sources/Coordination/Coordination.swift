@@ -2,51 +2,23 @@
 /// order: the rules of Rules.md as a state machine without clock and I/O. Claims are scheduled in
 /// the order of their numbers: each new number is greater than all before.
 package struct Coordination: Sendable {
-    var claims: [ClaimID: Claim] = [:]
-    var presenters: [PresenterID: Presenting] = [:]
-    var trie = PathTrie()
-    var parties: [ClientSession: Belongings] = [:]
-    /// Claims by their purposes.
-    var related: [Purpose: Set<ClaimID>] = [:]
-    /// For each claim, the claims that wait for it.
-    var waiters: [ClaimID: Set<ClaimID>] = [:]
-    /// The claims of each presenter that are not granted.
-    var requests: [PresenterID: Set<ClaimID>] = [:]
-    /// Those of them whose presenter owes an answer to some claim.
-    var responses: Set<ClaimID> = []
+    var tables = ClaimTables()
     /// Claims that must be examined before the step ends.
     private var toExamine: Set<ClaimID> = []
     var effects: [Effect] = []
     /// The number of claims that were examined, so that tests can check the cost.
     var examinedCount = 0
 
-    struct Presenting {
-        var presenter: Presenter
-        var spot: PathTrie.Index
-        /// Claims that wait for its answer.
-        var asks: Set<ClaimID> = []
-        /// Claims that have sent it a question.
-        var known: Set<ClaimID> = []
-
-        var isPackage: Bool { presenter.path.steps.last?.isPackage ?? false }
-    }
-
-    struct Belongings {
-        var claims: Set<ClaimID> = []
-        var presenters: Set<PresenterID> = []
-        var isEmpty: Bool { claims.isEmpty && presenters.isEmpty }
-    }
-
     package init() {}
 
     /// There are no claims and no presenters, so that a plain program need not ask.
-    package var isIdle: Bool { claims.isEmpty && presenters.isEmpty }
+    package var isIdle: Bool { tables.isEmpty }
 
     package mutating func step(_ event: Event) -> [Effect] {
         switch event {
         case .requested(let id, let request): schedule(id, request)
-        case .released(let id): if claims[id]?.isGranted == true { end(id) }
-        case .cancelled(let id): if claims[id]?.isGranted == false { refuse(id, .cancelled) }
+        case .released(let id): if tables.claims[id]?.isGranted == true { end(id) }
+        case .cancelled(let id): if tables.claims[id]?.isGranted == false { refuse(id, .cancelled) }
         case .overdue(let id): lapse(id)
         case .yieldExpired(let id): stopWaitingForYielding(id)
         case .presented(let id, let presenter): present(id, presenter)
@@ -66,19 +38,20 @@ package struct Coordination: Sendable {
     // MARK: Claims
 
     private mutating func schedule(_ id: ClaimID, _ request: Request) {
-        guard claims[id] == nil else { return }
+        guard tables.claims[id] == nil else { return }
         let targets = request.targets.map { target in
             Claim.Target(
-                access: target.access, path: target.path, spot: trie.retain(target.path.steps),
-                unit: trie.retain(target.path.unit), yields: target.yields)
+                access: target.access, path: target.path,
+                spot: tables.trie.retain(target.path.steps),
+                unit: tables.trie.retain(target.path.unit), yields: target.yields)
         }
         let claim = Claim(id: id, request: request, targets: targets)
-        claims[id] = claim
-        enqueue(claim)
-        for purpose in request.purposes { related[purpose, default: []].insert(id) }
-        parties[request.clientSession, default: Belongings()].claims.insert(id)
-        for target in targets { trie[target.spot].claims.insert(id) }
-        for presenter in request.presenters { requests[presenter, default: []].insert(id) }
+        tables.claims[id] = claim
+        tables.enqueue(claim)
+        for purpose in request.purposes { tables.related[purpose, default: []].insert(id) }
+        tables.parties[request.clientSession, default: ClaimTables.Belongings()].claims.insert(id)
+        for target in targets { tables.trie[target.spot].claims.insert(id) }
+        for presenter in request.presenters { tables.requests[presenter, default: []].insert(id) }
         reconsider(id)
         if request.isTry, blocker(of: claim) != nil {
             refuse(id, .busy)
@@ -87,32 +60,17 @@ package struct Coordination: Sendable {
         }
     }
 
-    mutating func enqueue(_ claim: Claim) {
-        guard claim.isCoordinated else { return }
-        for target in claim.targets {
-            trie[target.unit].queue.insert(
-                claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
-        }
-    }
-
-    mutating func dequeue(_ claim: Claim) {
-        guard claim.isCoordinated else { return }
-        for target in claim.targets {
-            trie[target.unit].queue.remove(
-                claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
-        }
-    }
-
     /// Examines again the claims that wait for this one.
     mutating func reexamine(waitersOf id: ClaimID) {
-        toExamine.formUnion(waiters[id] ?? [])
+        toExamine.formUnion(tables.waiters[id] ?? [])
     }
 
     /// Examines again the claims with the same purposes. What is done under a granted claim goes
     /// before the claims that wait for its end, and these have changed.
     mutating func reexamine(relatedTo claim: Claim) {
         for purpose in claim.request.purposes {
-            toExamine.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
+            toExamine.formUnion(
+                tables.related[purpose]?.filter { tables.claims[$0]?.isGranted == false } ?? [])
         }
     }
 
@@ -130,47 +88,44 @@ package struct Coordination: Sendable {
 
     /// Brings a claim as far as possible: it waits for a claim, asks presenters, or is granted.
     private mutating func advance(_ id: ClaimID) {
-        guard let claim = claims[id], !claim.isGranted else { return }
+        guard let claim = tables.claims[id], !claim.isGranted else { return }
         examinedCount += 1
         if let other = blocker(of: claim) {
             if claim.phase != .waiting(other) {
                 stopWaiting(claim)
-                claims[id]!.phase = .waiting(other)
-                waiters[other, default: []].insert(id)
+                tables.claims[id]!.phase = .waiting(other)
+                tables.waiters[other, default: []].insert(id)
                 reexamineResponses()
                 // A claim of the same purposes may go before those that wait for its own granted
                 // claim. Whether it may has changed.
-                for waiter in waiters[id] ?? [] where hasTurn(waiter) { reexamine(waiter) }
+                for waiter in tables.waiters[id] ?? [] where tables.hasTurn(waiter) {
+                    reexamine(waiter)
+                }
             }
         } else {
             stopWaiting(claim)
-            claims[id]!.phase = .asking
+            tables.claims[id]!.phase = .asking
             ask(id)
-            if claims[id]?.outstanding.isEmpty == true { return grant(id) }
+            if tables.claims[id]?.outstanding.isEmpty == true { return grant(id) }
         }
         relinquishForWaiters(for: id)
     }
 
-    /// Whether a coordinated claim with one of its purposes is granted.
-    private func hasTurn(_ id: ClaimID) -> Bool {
-        claims[id].map { !turns(of: $0.request.purposes).isEmpty } ?? false
-    }
-
     private mutating func stopWaiting(_ claim: Claim) {
         guard case .waiting(let other) = claim.phase else { return }
-        waiters[other]?.remove(claim.id)
-        if waiters[other]?.isEmpty == true { waiters[other] = nil }
+        tables.waiters[other]?.remove(claim.id)
+        if tables.waiters[other]?.isEmpty == true { tables.waiters[other] = nil }
     }
 
     /// A claim waits for another claim than before. A claim whose presenter owes an answer may now
     /// be in a cycle, so those are examined again.
-    mutating func reexamineResponses() { toExamine.formUnion(responses) }
+    mutating func reexamineResponses() { toExamine.formUnion(tables.responses) }
 
     mutating func grant(_ id: ClaimID) {
-        guard let claim = claims[id] else { return }
-        dequeue(claim)
-        claims[id]!.phase = .granted
-        enqueue(claims[id]!)
+        guard let claim = tables.claims[id] else { return }
+        tables.dequeue(claim)
+        tables.claims[id]!.phase = .granted
+        tables.enqueue(tables.claims[id]!)
         reexamine(relatedTo: claim)
         forgetRequest(claim)
         effects.append(.granted(id, claim.targets.map(\.path)))
@@ -185,46 +140,46 @@ package struct Coordination: Sendable {
     /// Removes a claim, granted or not. Presenters that have relinquished are notified first; then
     /// the claims behind it are examined.
     private mutating func end(_ id: ClaimID) {
-        guard let claim = claims[id] else { return }
+        guard let claim = tables.claims[id] else { return }
         for presenter in claim.relinquished.sorted() {
             effects.append(.told(presenter, .reacquire(id)))
         }
-        dequeue(claim)
-        claims[id] = nil
+        tables.dequeue(claim)
+        tables.claims[id] = nil
         for purpose in claim.request.purposes {
-            related[purpose]?.remove(id)
-            if related[purpose]?.isEmpty == true { related[purpose] = nil }
+            tables.related[purpose]?.remove(id)
+            if tables.related[purpose]?.isEmpty == true { tables.related[purpose] = nil }
         }
         stopWaiting(claim)
         forgetRequest(claim)
         for presenter in claim.outstanding { forget(presenter, id) }
         for presenter in claim.relinquished.union(claim.asked.keys) {
-            presenters[presenter]?.known.remove(id)
+            tables.presenters[presenter]?.known.remove(id)
         }
         for target in claim.targets {
-            trie[target.spot].claims.remove(id)
-            trie.release(target.spot)
-            trie.release(target.unit)
+            tables.trie[target.spot].claims.remove(id)
+            tables.trie.release(target.spot)
+            tables.trie.release(target.unit)
         }
-        parties[claim.request.clientSession]?.claims.remove(id)
-        dropClientSession(claim.request.clientSession)
-        toExamine.formUnion(waiters.removeValue(forKey: id) ?? [])
+        tables.parties[claim.request.clientSession]?.claims.remove(id)
+        tables.dropClientSession(claim.request.clientSession)
+        toExamine.formUnion(tables.waiters.removeValue(forKey: id) ?? [])
         toExamine.remove(id)
     }
 
     /// The request is granted or removed.
     private mutating func forgetRequest(_ claim: Claim) {
         for presenter in claim.request.presenters {
-            requests[presenter]?.remove(claim.id)
-            if requests[presenter]?.isEmpty == true { requests[presenter] = nil }
+            tables.requests[presenter]?.remove(claim.id)
+            if tables.requests[presenter]?.isEmpty == true { tables.requests[presenter] = nil }
         }
-        responses.remove(claim.id)
+        tables.responses.remove(claim.id)
     }
 
     /// The time of a plain access is over. It does not wait for presenters any more, and for claims
     /// only if it must not go ahead without them.
     private mutating func lapse(_ id: ClaimID) {
-        guard let claim = claims[id], case .plain(let goesAhead) = claim.request.manner,
+        guard let claim = tables.claims[id], case .plain(let goesAhead) = claim.request.manner,
             !claim.isGranted
         else { return }
         // The claim is examined again, because another one may have overtaken it while it asked
@@ -232,57 +187,48 @@ package struct Coordination: Sendable {
         if !goesAhead, blocker(of: claim) != nil { return refuse(id, .busy) }
         stopWaiting(claim)
         for presenter in claim.outstanding { forget(presenter, id) }
-        claims[id]!.outstanding = []
+        tables.claims[id]!.outstanding = []
         grant(id)
     }
 
     /// Examines the claim again, because perhaps only claims that yield are in its way.
     private mutating func stopWaitingForYielding(_ id: ClaimID) {
-        guard claims[id]?.isGranted == false else { return }
-        claims[id]!.ignoresYielding = true
+        guard tables.claims[id]?.isGranted == false else { return }
+        tables.claims[id]!.ignoresYielding = true
         reexamine(id)
     }
 
     // MARK: Parties
 
     private mutating func present(_ id: PresenterID, _ presenter: Presenter) {
-        if presenters[id] != nil { retire(id) }
-        let spot = trie.retain(presenter.path.steps)
-        trie[spot].presenters.insert(id)
-        presenters[id] = Presenting(presenter: presenter, spot: spot)
-        parties[presenter.clientSession, default: Belongings()].presenters.insert(id)
+        if tables.presenters[id] != nil { retire(id) }
+        let spot = tables.trie.retain(presenter.path.steps)
+        tables.trie[spot].presenters.insert(id)
+        tables.presenters[id] = ClaimTables.Presenting(presenter: presenter, spot: spot)
+        tables.parties[presenter.clientSession, default: ClaimTables.Belongings()].presenters
+            .insert(id)
     }
 
     private mutating func retire(_ id: PresenterID) {
-        guard let gone = presenters[id] else { return }
+        guard let gone = tables.presenters[id] else { return }
         for claim in gone.asks {
             toExamine.insert(claim)
             forget(id, claim)
         }
-        for claim in gone.known { claims[claim]?.forget(id) }
-        trie[gone.spot].presenters.remove(id)
-        trie.release(gone.spot)
-        presenters[id] = nil
-        parties[gone.presenter.clientSession]?.presenters.remove(id)
-        dropClientSession(gone.presenter.clientSession)
+        for claim in gone.known { tables.claims[claim]?.forget(id) }
+        tables.trie[gone.spot].presenters.remove(id)
+        tables.trie.release(gone.spot)
+        tables.presenters[id] = nil
+        tables.parties[gone.presenter.clientSession]?.presenters.remove(id)
+        tables.dropClientSession(gone.presenter.clientSession)
     }
 
     private mutating func end(_ clientSession: ClientSession) {
-        guard let gone = parties[clientSession] else { return }
+        guard let gone = tables.parties[clientSession] else { return }
         for id in gone.presenters.sorted() { retire(id) }
         for id in gone.claims.sorted() { end(id) }
     }
 
-    func belongings(of clientSession: ClientSession) -> (
-        claims: Set<ClaimID>, presenters: Set<PresenterID>
-    ) {
-        let found = parties[clientSession] ?? Belongings()
-        return (found.claims, found.presenters)
-    }
-
-    private mutating func dropClientSession(_ clientSession: ClientSession) {
-        if parties[clientSession]?.isEmpty == true { parties[clientSession] = nil }
-    }
 }
 
 extension Path {

@@ -60,7 +60,7 @@ struct LedgerContract {
     {
         try await withLedger(kind) { ledger, scratch in
             let rows: [LedgerRow] = try await ledger.write { transaction in
-                try transaction.addInvite(
+                try transaction.devices.addInvite(
                     .sha256([]), account: .root, expires: .min)
                 return try transaction.rows(
                     "SELECT code, expires, NULL, $1, $2 FROM invites",
@@ -169,17 +169,19 @@ struct LedgerContract {
     @Test(arguments: LedgerKind.all) func aFailedStatementIsNotLost(_ kind: LedgerKind) async throws
     {
         try await withLedger(kind) { ledger, _ in
-            try await ledger.write { try $0.addInvite(.sha256([1]), account: .root, expires: 1) }
+            try await ledger.write {
+                try $0.devices.addInvite(.sha256([1]), account: .root, expires: 1)
+            }
             await #expect(throws: VolumeError.self) {
                 try await ledger.write { transaction in
                     try transaction.setFact("a", 1)
-                    try transaction.addInvite(.sha256([1]), account: .root, expires: 1)
+                    try transaction.devices.addInvite(.sha256([1]), account: .root, expires: 1)
                 }
             }
             try await ledger.write { transaction in
                 try transaction.setFact("b", 1)
                 _ = try? transaction.nested {
-                    try transaction.addInvite(.sha256([1]), account: .root, expires: 1)
+                    try transaction.devices.addInvite(.sha256([1]), account: .root, expires: 1)
                 }
                 try transaction.setFact("c", 1)
             }
@@ -208,12 +210,12 @@ struct LedgerContract {
         try await withLedger(kind) { ledger, _ in
             let account = Identifier.random()
             try await ledger.write { transaction in
-                try transaction.addInvite(.sha256([1]), account: account, expires: 100)
-                try transaction.addInvite(.sha256([2]), account: account, expires: 100)
-                #expect(try transaction.redeem(.sha256([3]), at: 50) == nil)
-                #expect(try transaction.redeem(.sha256([1]), at: 50) == account)
-                #expect(try transaction.redeem(.sha256([1]), at: 50) == nil)
-                #expect(try transaction.redeem(.sha256([2]), at: 101) == nil)
+                try transaction.devices.addInvite(.sha256([1]), account: account, expires: 100)
+                try transaction.devices.addInvite(.sha256([2]), account: account, expires: 100)
+                #expect(try transaction.devices.redeem(.sha256([3]), at: 50) == nil)
+                #expect(try transaction.devices.redeem(.sha256([1]), at: 50) == account)
+                #expect(try transaction.devices.redeem(.sha256([1]), at: 50) == nil)
+                #expect(try transaction.devices.redeem(.sha256([2]), at: 101) == nil)
             }
         }
     }
@@ -225,24 +227,24 @@ struct LedgerContract {
             let (volume, id) = (Identifier.random(), Digest.sha256([1]))
             let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
             try await ledger.write { transaction in
-                #expect(try transaction.retainChunk(id, in: volume) == nil)
-                try transaction.putChunk(id, plain: id, at: place, in: volume, time: 10)
-                #expect(try transaction.condemnChunks(cameBefore: 9, in: volume, at: 20) == 0)
-                #expect(try transaction.condemnChunks(cameBefore: 10, in: volume, at: 20) == 1)
-                #expect(try transaction.retainChunk(id, in: volume) == nil)
-                #expect(try !transaction.isThere(id, in: volume))
+                #expect(try transaction.chunks.retain(id, in: volume) == nil)
+                try transaction.chunks.put(id, plain: id, at: place, in: volume, time: 10)
+                #expect(try transaction.chunks.condemn(cameBefore: 9, in: volume, at: 20) == 0)
+                #expect(try transaction.chunks.condemn(cameBefore: 10, in: volume, at: 20) == 1)
+                #expect(try transaction.chunks.retain(id, in: volume) == nil)
+                #expect(try !transaction.chunks.isThere(id, in: volume))
                 // The chunk is uploaded again.
-                try transaction.putChunk(id, plain: id, at: place, in: volume, time: 30)
-                #expect(try transaction.retainChunk(id, in: volume) != nil)
-                #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 0)
-                #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 0)
+                try transaction.chunks.put(id, plain: id, at: place, in: volume, time: 30)
+                #expect(try transaction.chunks.retain(id, in: volume) != nil)
+                #expect(try transaction.chunks.condemn(cameBefore: 99, in: volume, at: 99) == 0)
+                #expect(try transaction.chunks.sweep(condemnedBefore: 99, in: volume) == 0)
                 // Another volume does not have the chunk.
-                #expect(try transaction.retainChunk(id, in: .random()) == nil)
-                try transaction.releaseChunk(id, in: volume)
-                #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 1)
-                #expect(try transaction.sweepChunks(condemnedBefore: 98, in: volume) == 0)
-                #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 1)
-                #expect(try transaction.chunk(id, in: volume) == nil)
+                #expect(try transaction.chunks.retain(id, in: .random()) == nil)
+                try transaction.chunks.release(id, in: volume)
+                #expect(try transaction.chunks.condemn(cameBefore: 99, in: volume, at: 99) == 1)
+                #expect(try transaction.chunks.sweep(condemnedBefore: 98, in: volume) == 0)
+                #expect(try transaction.chunks.sweep(condemnedBefore: 99, in: volume) == 1)
+                #expect(try transaction.chunks.row(id, in: volume) == nil)
             }
         }
     }

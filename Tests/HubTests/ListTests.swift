@@ -110,7 +110,8 @@ struct ListTests {
                         id: .random(), account: account, name: "\(number)", epoch: .random(),
                         chunkKey: [], nameKey: [], head: 0, collection: 0)
                     try transaction.addVolume(volume, at: time)
-                    _ = try transaction.enrol(.random(), account: account, name: "d", at: time)
+                    _ = try transaction.devices.enrol(
+                        .random(), account: account, name: "d", at: time)
                 }
             }
             let volume = try await failure { () -> VolumeAnswer in

@@ -286,7 +286,9 @@ struct PostgresTests {
     func versions() async throws {
         try await withDatabase { server, name in
             let ledger = try open(server.url(name))
-            try await ledger.write { try $0.addToken(.sha256([1]), device: .root, expires: 5) }
+            try await ledger.write {
+                try $0.devices.addToken(.sha256([1]), device: .root, expires: 5)
+            }
             try ledger.close()
             try server.run(
                 """

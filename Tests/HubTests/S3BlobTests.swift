@@ -278,7 +278,7 @@ struct S3BlobTests {
                 try await place.ledger.write(.volume(volume)) { [blobs = place.blobs] in
                     try blobs.confirm([at], $0)
                     let id = large[0].plain
-                    try $0.putChunk(id, plain: id, at: at, in: volume, time: 1)
+                    try $0.chunks.put(id, plain: id, at: at, in: volume, time: 1)
                 }
             }
             let used = try await place.blobs.keep(large)[0]

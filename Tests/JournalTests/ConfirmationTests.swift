@@ -37,19 +37,19 @@ struct ConfirmationTests {
         // The volume is signed out, then belongs to another hub's volume, then to the same hub
         // after a restore.
         try journal.write { try $0.removeCurrentHub() }
-        #expect(try !journal.read { try $0.belongsToHub() })
+        #expect(try !journal.read { try $0.hub.belongsToHub() })
         #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
         for (volume, epoch) in [(Identifier.random(), epoch), (volume, Identifier.random())] {
             try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
             #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
             #expect(try journal.read { try $0.confirmedVersions(after: 0, limit: 9) }.isEmpty)
-            let open = try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }
+            let open = try journal.read { try $0.hub.unconfirmedVersions(after: 0, limit: 9) }
             #expect(open.map(\.id) == [saved.id, other.id])
         }
         // The volume belongs to the first hub again.
         try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
         #expect(try found(saved.id).durability == .hub)
-        #expect(try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }.isEmpty)
+        #expect(try journal.read { try $0.hub.unconfirmedVersions(after: 0, limit: 9) }.isEmpty)
     }
 
     @Test func anotherHubCanConfirmIt() throws {

@@ -181,14 +181,14 @@ struct OpeningTests {
         }
         try journal.close()
         let upgraded = try Journal.open(path: scratch.path)
-        #expect(try upgraded.read { try $0.unsent(after: 0, limit: 9) } == [key])
-        #expect(try upgraded.read { try $0.unsentTimes(key).placed } == nil)
+        #expect(try upgraded.read { try $0.hub.unsent(after: 0, limit: 9) } == [key])
+        #expect(try upgraded.read { try $0.hub.unsentTimes(key).placed } == nil)
         try upgraded.write { transaction in
             var item = try #require(try transaction.item(key))
             item.name = Name("b")
             try transaction.update(item)
         }
-        let times = try upgraded.read { try $0.unsentTimes(key) }
+        let times = try upgraded.read { try $0.hub.unsentTimes(key) }
         let now = Int64(Date().timeIntervalSince1970 * 1e9)
         #expect(abs(try #require(times.placed) - now) < 60_000_000_000)
         #expect(times.attributed == nil)

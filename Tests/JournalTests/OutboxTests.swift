@@ -25,7 +25,7 @@ struct OutboxTests {
     }
 
     private func numbers() throws -> [UInt64] {
-        try journal.read { try $0.outbox(limit: .max).map(\.number) }
+        try journal.read { try $0.hub.outbox(limit: .max).map(\.number) }
     }
 
     @Test func rowsGoUpToANumber() throws {
@@ -40,7 +40,7 @@ struct OutboxTests {
     @Test(arguments: OutboxTests.highNumbers)
     func aHighNumberIsHigherThanAll(number: UInt64) throws {
         try fill()
-        #expect(try journal.read { try $0.outbox(limit: .max, after: number) }.isEmpty)
+        #expect(try journal.read { try $0.hub.outbox(limit: .max, after: number) }.isEmpty)
         try journal.write { try $0.removeOutbox(upTo: number) }
         #expect(try numbers().isEmpty)
         let row = MirrorRow(id: .random(), remote: [1], state: .due, sequence: 7)
@@ -49,10 +49,10 @@ struct OutboxTests {
             try t.set(high)
             try t.set(row)
         }
-        let due = try journal.read { try $0.mirrors(.due, limit: .max) }
+        let due = try journal.read { try $0.hub.mirrors(.due, limit: .max) }
         #expect(due.map(\.id) == [row.id, high.id])
-        #expect(try journal.read { try $0.firstMirror(.due) } == 7)
-        #expect(try journal.read { try $0.mirrors(.due, after: due[1], limit: .max) }.isEmpty)
+        #expect(try journal.read { try $0.hub.firstMirror(.due) } == 7)
+        #expect(try journal.read { try $0.hub.mirrors(.due, after: due[1], limit: .max) }.isEmpty)
     }
 
     @Test func allInodesAreFoundAgain() throws {

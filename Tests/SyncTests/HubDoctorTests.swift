@@ -55,7 +55,7 @@ import Testing
             try fleet.settle()
             try tamper(fleet, 0) { t in
                 let item = try #require(try t.item(parent: Item.root, name: Name("a")))
-                var row = try #require(try t.mirror(item.id))
+                var row = try #require(try t.hub.mirror(item.id))
                 var base = try #require(row.base.flatMap { Agreement(encoded: $0) })
                 base.image.name = "z"
                 row.base = base.encoded

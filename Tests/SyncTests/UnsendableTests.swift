@@ -24,7 +24,7 @@ import Testing
             let journal = try Journal.open(path: "\(device.store)/journal.sqlite")
             try journal.write { t in
                 let item = try #require(try t.item(parent: Item.root, name: Name("a")))
-                let last = try #require(try t.outbox(limit: .max).last)
+                let last = try #require(try t.hub.outbox(limit: .max).last)
                 let decoded = Reconcile.Operation(encoded: last.operation)
                 var operation = try #require(decoded)
                 operation.id.number += 1

@@ -9,8 +9,7 @@ enum Sizes {
     /// rounded up; it may only become smaller.
     static let ceilings = [
         "Mount.Driver": 3_490, "Volume.Volume": 3_425, "Sync.SyncEngine": 2_095,
-        "Reconcile.SyncPlanner": 1_290, "FileCoordination.Document": 1_070,
-        "Hub.LedgerTransaction": 967, "Coordination.Coordination": 820, "Journal.Reader": 818,
+        "FileCoordination.Document": 1_070,
     ]
 
     /// The folders of Sources with more than `filesMax` files, and how many each has.

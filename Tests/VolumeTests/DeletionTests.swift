@@ -167,7 +167,7 @@ import Testing
             for item in items {
                 let found = try #require(try reader.item(id: item.id), "\(item.name)")
                 #expect(found.deleted != nil)
-                #expect(try reader.isUnsent(found.key))
+                #expect(try reader.hub.isUnsent(found.key))
             }
         }
         tree.stop()

@@ -152,7 +152,7 @@ import Testing
         // From here on, changes are noted for the hub.
         try tree.volume.journal.write { t in
             try t.startChangeTracking()
-            for key in try t.unsent(after: 0, limit: 100) { try t.removeUnsent(key) }
+            for key in try t.hub.unsent(after: 0, limit: 100) { try t.removeUnsent(key) }
         }
         let before = try ["a", "b", "c"].map { try #require(try tree.item($0)).id }
         let retarget = {
@@ -167,7 +167,7 @@ import Testing
         let after = try ["a", "b", "c"].map { try #require(try tree.item($0)) }
         #expect(after[0].id != before[0] && after[1].id != before[1] && after[2].id == before[2])
         try tree.volume.journal.read { reader in
-            let isUnsent = try after.map { try reader.isUnsent($0.key) }
+            let isUnsent = try after.map { try reader.hub.isUnsent($0.key) }
             #expect(isUnsent == [true, true, false])
         }
         try tree.checkInvariants()

@@ -226,7 +226,7 @@ import Testing
         let last = "\(count - 1)"
         #expect(try tree.volume.history(at: names(last))?.state == .current)
         let key = try #require(try tree.item(last)).key
-        #expect(try !tree.volume.journal.read { try $0.isUnsent(key) })
+        #expect(try !tree.volume.journal.read { try $0.hub.isUnsent(key) })
         try tree.remount { try move(away, tree.real("")) }
         #expect(tree.quiet())
         #expect(tree.volume.missingDocuments == 0)

@@ -94,7 +94,7 @@ extension Administration {
             try transaction.setFact(Fact.isBackup, 1)
             try transaction.removeFact(Fact.backupUntil)
         }
-        let use = try await copied.read { try $0.packUse() }
+        let use = try await copied.read { try $0.chunks.packUse() }
         let ends = try await copied.read { try $0.packEnds() }
         try copied.close()
         var bytes: UInt64 = 0

@@ -64,7 +64,7 @@ extension Administration {
         var after = (volume: Identifier.root, id: [UInt8]())
         while true {
             let from = after
-            let page = try await ledger.read { try $0.chunks(after: from, limit: 500) }
+            let page = try await ledger.read { try $0.chunks.page(after: from, limit: 500) }
             guard let last = page.last else { return }
             for chunk in page {
                 report.chunks += 1
@@ -86,13 +86,13 @@ extension Administration {
                 // It says nothing about the chunk that a server cannot be used.
                 guard error.code != .offline else { throw error }
                 let old = chunk
-                guard let now = try await ledger.read({ try $0.chunk(old.id, in: old.volume) })
+                guard let now = try await ledger.read({ try $0.chunks.row(old.id, in: old.volume) })
                 else { return nil }
                 if now.place != old.place {
                     chunk = now
                     continue
                 }
-                try await ledger.write(.volume(now.volume)) { try $0.setDamaged(now) }
+                try await ledger.write(.volume(now.volume)) { try $0.chunks.setDamaged(now) }
                 return "\(error.message) \(now.uses) versions of volume \(now.volume) need it."
             }
             guard chunk.state == .damaged else { return nil }
@@ -101,7 +101,7 @@ extension Administration {
             let whole = chunk
             let time = clock()
             try await ledger.write(.volume(whole.volume)) {
-                try $0.putChunk(
+                try $0.chunks.put(
                     whole.id, plain: whole.plain, at: whole.place, in: whole.volume, time: time)
             }
             return nil

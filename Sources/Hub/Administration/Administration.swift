@@ -83,7 +83,7 @@ package struct Administration: Sendable {
     package func invite(_ name: String) async throws -> String {
         let (code, expires) = (Secret.code(), clock() + Timestamp.span(seconds: 7 * 86_400))
         try await ledger.write {
-            try $0.addInvite(
+            try $0.devices.addInvite(
                 Secret.hash(code: code), account: try $0.existingAccount(name).id,
                 expires: expires)
         }
@@ -95,7 +95,7 @@ package struct Administration: Sendable {
     package func devices() async throws -> [(user: String, device: DeviceEntry)] {
         try await ledger.read { transaction in
             try transaction.accounts().flatMap { account in
-                try transaction.devices(of: account.id).map { (account.name, $0) }
+                try transaction.devices.entries(of: account.id).map { (account.name, $0) }
             }
         }
     }
@@ -113,7 +113,7 @@ package struct Administration: Sendable {
                     : "\(found.count) devices are called \(device): give the id of one.")
         }
         let time = clock()
-        _ = try await ledger.write { try $0.revoke(only.id, at: time) }
+        _ = try await ledger.write { try $0.devices.revoke(only.id, at: time) }
         return only
     }
 

@@ -41,11 +41,11 @@ struct GarbageCollection {
         let time = hub.clock()
         for volume in try await ledger.read({ try $0.volumes() }) {
             let (removed, condemned) = try await ledger.write(.volume(volume.id)) { transaction in
-                let removed = try transaction.sweepChunks(
+                let removed = try transaction.chunks.sweep(
                     condemnedBefore: time - grace, in: volume.id)
-                let condemned = try transaction.condemnChunks(
+                let condemned = try transaction.chunks.condemn(
                     cameBefore: time - grace, in: volume.id, at: time)
-                if removed + condemned > 0 { try transaction.countCollection(of: volume.id) }
+                if removed + condemned > 0 { try transaction.chunks.countCollection(of: volume.id) }
                 return (removed, condemned)
             }
             report.removed += removed
@@ -65,7 +65,7 @@ struct GarbageCollection {
         // pack that an upload begins later is not in the list.
         let sizes = try await hub.gate.alone { try await blobs.collectablePacks() }
         let (use, foreign) = try await ledger.read { transaction in
-            (try transaction.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
+            (try transaction.chunks.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
         }
         var freed = try await blobs.removeGarbage(
             after: UInt32(clamping: foreign), begunBefore: time)
@@ -95,7 +95,7 @@ struct GarbageCollection {
     /// Moves all chunks out of the pack. Returns false if a chunk could not be read; the pack then
     /// stays, because its bytes may still be recovered.
     private func empty(_ pack: UInt32) async throws -> Bool {
-        let rows = try await ledger.read { try $0.chunks(inPack: pack) }
+        let rows = try await ledger.read { try $0.chunks.rows(inPack: pack) }
         let places = rows.map { PlacedChunk(plain: $0.plain, place: $0.place) }
         let moved = try await blobs.move(places, from: pack)
         return try await ledger.write { [blobs] transaction in
@@ -103,9 +103,9 @@ struct GarbageCollection {
             var isEmpty = true
             for row in rows {
                 if let place = moved[row.place.offset] {
-                    try transaction.moveChunk(row.id, in: row.volume, from: row.place, to: place)
+                    try transaction.chunks.move(row.id, in: row.volume, from: row.place, to: place)
                 } else {
-                    try transaction.setDamaged(row)
+                    try transaction.chunks.setDamaged(row)
                     isEmpty = false
                 }
             }

@@ -88,7 +88,7 @@ extension PeriodicMaintenance {
             let time = hub.clock()
             let (caller, volume, standing) = try await hub.ledger.read {
                 (
-                    try $0.caller(line.token, at: time), try $0.volume(line.volume),
+                    try $0.devices.caller(line.token, at: time), try $0.volume(line.volume),
                     try $0.membership.standing(of: line.caller.account, in: line.volume)
                 )
             }

@@ -35,7 +35,7 @@ struct Commit: Sendable {
     {
         var volume = try transaction.membership.volume(volume, of: caller, for: operation)
         try checkEpochs(volume, transaction)
-        let last = try transaction.lastNumber(
+        let last = try transaction.operations.lastNumber(
             of: caller.device, epoch: request.epoch, in: volume.id)
         if let first = request.operations.first, first.number > last + 1 {
             throw Failure(
@@ -50,10 +50,10 @@ struct Commit: Sendable {
         let done = try apply(Array(new), to: &volume, transaction, &progress, &walk)
         results += done
         if let last = done.last?.number {
-            try transaction.setLastNumber(
+            try transaction.operations.setLastNumber(
                 of: caller.device, epoch: request.epoch, in: volume.id, last)
             if last > Commit.answersKept {
-                try transaction.forgetAnswers(
+                try transaction.operations.forgetAnswers(
                     to: caller.device, epoch: request.epoch, in: volume.id,
                     upTo: last - Commit.answersKept)
             }
@@ -91,7 +91,7 @@ struct Commit: Sendable {
 
     private func checkEpochs(_ volume: VolumeRow, _ transaction: any LedgerTransaction) throws {
         guard request.volumeEpoch == volume.epoch else { throw Failure.volumeEpoch(volume.epoch) }
-        let epoch = try transaction.epoch(of: caller.device)
+        let epoch = try transaction.devices.epoch(of: caller.device)
         guard request.epoch == epoch else {
             throw Failure(
                 .deviceEpoch,
@@ -108,7 +108,7 @@ struct Commit: Sendable {
     private func answered(_ entry: OperationEntry, _ transaction: any LedgerTransaction) throws
         -> OperationResult
     {
-        let known = try transaction.answer(
+        let known = try transaction.operations.answer(
             to: entry.number, of: caller.device, epoch: request.epoch, in: volume)
         // The result was removed because it is old; the device has received it long ago.
         guard let known else {
@@ -167,7 +167,7 @@ struct Commit: Sendable {
             }
             progress.work = workBefore + table.work
             for (entry, result) in zip(group, answers) {
-                try transaction.setAnswer(
+                try transaction.operations.setAnswer(
                     to: entry.number, of: caller.device, epoch: request.epoch, in: volume.id,
                     fingerprint: fingerprint(of: entry),
                     result: Array(try encoder.encode(result)))
@@ -291,7 +291,7 @@ struct Commit: Sendable {
             // The uses of many chunks were counted before.
             if content.isLarge { continue }
             for id in content.chunks.ids where seen.insert(id).inserted {
-                guard let chunk = try transaction.chunk(id, in: volume), chunk.uses == 0 else {
+                guard let chunk = try transaction.chunks.row(id, in: volume), chunk.uses == 0 else {
                     continue
                 }
                 size += UInt64(chunk.place.length)
@@ -339,7 +339,7 @@ struct Commit: Sendable {
             return 0
         }
         return try content.chunks.ids.reduce(0) { bytes, id in
-            guard let more = try transaction.retainChunk(id, in: volume) else {
+            guard let more = try transaction.chunks.retain(id, in: volume) else {
                 throw Failure.missing([id])
             }
             return bytes + more

@@ -45,10 +45,10 @@ struct CommitPreparation {
             let volume = try transaction.membership.volume(
                 commit.volume, of: commit.caller, for: commit.operation)
             guard request.volumeEpoch == volume.epoch,
-                try request.epoch == transaction.epoch(of: commit.caller.device),
+                try request.epoch == transaction.devices.epoch(of: commit.caller.device),
                 request.collection.map({ $0 == volume.collection }) ?? true
             else { return nil }
-            return try transaction.lastNumber(
+            return try transaction.operations.lastNumber(
                 of: commit.caller.device, epoch: request.epoch, in: volume.id)
         }
         guard let last, let first = request.operations.first, first.number <= last + 1 else {
@@ -66,7 +66,7 @@ struct CommitPreparation {
         for start in stride(from: 0, to: ids.count, by: CommitPreparation.checkedAtOnce) {
             let slice = ids[start...].prefix(CommitPreparation.checkedAtOnce)
             missing += try await hub.ledger.read { [volume] transaction in
-                try slice.filter { try !transaction.isThere($0, in: volume) }
+                try slice.filter { try !transaction.chunks.isThere($0, in: volume) }
             }
         }
         guard missing.isEmpty else { throw Failure.missing(missing) }

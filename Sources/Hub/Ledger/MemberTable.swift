@@ -38,7 +38,7 @@ package struct MemberTable {
     package func volume(
         _ id: Identifier, of caller: Caller, for operation: VolumeOperation
     ) throws -> VolumeRow {
-        guard try transaction.hasToken(caller.device) else {
+        guard try transaction.devices.hasToken(caller.device) else {
             throw Failure(.unauthenticated, "The device was signed out.")
         }
         guard let volume = try transaction.volume(id),

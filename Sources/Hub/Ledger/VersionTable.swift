@@ -69,7 +69,7 @@ struct VersionTable {
         var freed = bytes
         if chunks.count <= VersionTable.releasedAtOnce {
             for id in chunks {
-                freed += Int64(clamping: try transaction.releaseChunk(id, in: volume))
+                freed += Int64(clamping: try transaction.chunks.release(id, in: volume))
             }
         } else {
             // A version that was removed before, or is being received again, may have some.
@@ -123,7 +123,7 @@ struct VersionTable {
         guard known == 0 else { return nil }
         var bytes: UInt64 = 0
         for id in chunks {
-            guard let more = try transaction.retainChunk(id, in: volume) else { return id }
+            guard let more = try transaction.chunks.retain(id, in: volume) else { return id }
             bytes += more
         }
         try add(PackedIDs(Array(chunks)), of: revision, part: part, due: due)
@@ -165,7 +165,7 @@ struct VersionTable {
         var (count, freed) = (0, UInt64(0))
         for part in parts where count < VersionTable.partChunks {
             for id in PackedIDs(bytes: try part.bytes(2))?.ids ?? [] {
-                freed += try transaction.releaseChunk(id, in: volume)
+                freed += try transaction.chunks.release(id, in: volume)
                 count += 1
             }
             count += 1

@@ -23,7 +23,7 @@ extension Hub {
         ) throws -> ChangesAnswer? {
             let volume = try transaction.membership.volume(id, of: caller, for: .changes)
             if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
-            let deviceEpoch = try transaction.epoch(of: caller.device)
+            let deviceEpoch = try transaction.devices.epoch(of: caller.device)
             let page = try transaction.changes(
                 in: id, after: after, limit: min(max(limit, 1), HubLimits.changes),
                 withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0), mayBeLarge: mayBeLarge)
@@ -33,7 +33,7 @@ extension Hub {
                 changes: page.changes, next: end, run: try transaction.run(at: end, in: id),
                 head: volume.head,
                 volumeEpoch: volume.epoch,
-                acknowledged: try transaction.lastNumber(
+                acknowledged: try transaction.operations.lastNumber(
                     of: caller.device, epoch: deviceEpoch, in: id),
                 deviceEpoch: deviceEpoch, time: time)
         }

@@ -17,7 +17,7 @@ extension Hub {
         try checkList(ids)
         let (collection, rows) = try await ledger.read { transaction in
             let volume = try transaction.membership.volume(id, of: caller, for: .have)
-            return (volume.collection, try ids.map { try transaction.chunk($0, in: id) })
+            return (volume.collection, try ids.map { try transaction.chunks.row($0, in: id) })
         }
         var present: [Bool] = []
         for row in rows { present.append(try await isWhole(row)) }
@@ -28,10 +28,10 @@ extension Hub {
         guard let row, row.state == .there else { return false }
         if try await packs.hold(row.place, in: blobs, at: clock()) { return true }
         // A compaction may have moved the chunk to another pack in the meantime.
-        let now = try await ledger.read { try $0.chunk(row.id, in: row.volume) }
+        let now = try await ledger.read { try $0.chunks.row(row.id, in: row.volume) }
         if let now, now.place != row.place { return now.state == .there }
         log.error("a chunk is missing in its pack", metadata: ["chunk": "\(row.id)"])
-        try await ledger.write(.volume(row.volume)) { try $0.setDamaged(row) }
+        try await ledger.write(.volume(row.volume)) { try $0.chunks.setDamaged(row) }
         return false
     }
 
@@ -46,7 +46,7 @@ extension Hub {
     ) async throws -> [ChunkRow?] {
         try await ledger.read { transaction in
             _ = try transaction.membership.volume(volume, of: caller, for: .read)
-            return try ids.map { try transaction.chunk($0, in: volume) }
+            return try ids.map { try transaction.chunks.row($0, in: volume) }
         }
     }
 
@@ -63,11 +63,11 @@ extension Hub {
                 return ChunkFrame(id: id, codec: stored.codec, bytes: stored.bytes)
             } catch {
                 guard error.code == .damaged || error.code == .notFound else { throw error }
-                row = try await ledger.read { try $0.chunk(id, in: volume) }
+                row = try await ledger.read { try $0.chunks.row(id, in: volume) }
                 guard row?.place == chunk.place else { continue }
                 log.error("\(error)", metadata: ["volume": "\(volume)"])
                 metrics.damaged.add()
-                try await ledger.write(.volume(volume)) { try $0.setDamaged(chunk) }
+                try await ledger.write(.volume(volume)) { try $0.chunks.setDamaged(chunk) }
                 break
             }
         }
@@ -77,7 +77,7 @@ extension Hub {
     package func wanted(in id: Identifier, for caller: Caller) async throws -> WantedAnswer {
         let chunks = try await ledger.read { transaction in
             _ = try transaction.membership.volume(id, of: caller, for: .wanted)
-            return try transaction.wantedChunks(in: id, limit: HubLimits.ids)
+            return try transaction.chunks.wanted(in: id, limit: HubLimits.ids)
         }
         return WantedAnswer(chunks: PackedIDs(chunks))
     }
@@ -193,7 +193,7 @@ struct Upload {
         held = []
         heldBytes = 0
         let present = try await hub.ledger.read { transaction in
-            try come.map { try transaction.isThere($0.id, in: volume) }
+            try come.map { try transaction.chunks.isThere($0.id, in: volume) }
         }
         var seen: Set<Digest> = []
         let new = zip(come, present).filter { !$1 && seen.insert($0.id).inserted }.map(\.0)
@@ -212,7 +212,7 @@ struct Upload {
                     _ = try transaction.membership.volume(volume, of: caller, for: .chunks)
                     try blobs.confirm(places, transaction)
                     for ((id, chunk), place) in zip(new, places) {
-                        try transaction.putChunk(
+                        try transaction.chunks.put(
                             id, plain: chunk.plain, at: place, in: volume, time: time)
                     }
                 }

@@ -24,14 +24,14 @@ package struct HubDevices: Sendable {
         do {
             return try await hub.ledger.write { transaction in
                 let hash = Secret.hash(code: request.code)
-                guard let account = try transaction.redeem(hash, at: time) else {
+                guard let account = try transaction.devices.redeem(hash, at: time) else {
                     throw Failure(
                         .code, "This code is wrong, used or expired: ask for a new one.")
                 }
                 if let wanted = request.volume, let owner = wanted.owner {
                     _ = try transaction.membership.shared(wanted.name, owner: owner, with: account)
                 }
-                return try transaction.enrol(
+                return try transaction.enrolled(
                     request.device, named: request.deviceName, account: account, for: use, at: time)
             }
         } catch let failure as Failure where failure.code == .code {
@@ -49,15 +49,16 @@ package struct HubDevices: Sendable {
         }
         let time = hub.clock()
         return try await hub.ledger.write { transaction in
-            guard try transaction.devices(of: caller.account).count < HubLimits.devices else {
+            guard try transaction.devices.entries(of: caller.account).count < HubLimits.devices
+            else {
                 throw Failure(
                     .quota,
                     "The account has \(HubLimits.devices) devices: sign in with a code instead.")
             }
-            guard try transaction.owner(of: request.device) == nil else {
+            guard try transaction.devices.owner(of: request.device) == nil else {
                 throw Failure(.taken, "The device id \(request.device) exists: choose another one.")
             }
-            return try transaction.enrol(
+            return try transaction.enrolled(
                 request.device, named: request.deviceName, account: caller.account,
                 from: caller.device, at: time)
         }
@@ -67,7 +68,7 @@ package struct HubDevices: Sendable {
     package func caller(token: String, as use: TokenUse = .device) async throws -> Caller {
         let (time, hash) = (hub.clock(), Secret.hash(token: token))
         guard token.hasPrefix(use.prefix),
-            let caller = try await hub.ledger.read({ try $0.caller(hash, at: time) })
+            let caller = try await hub.ledger.read({ try $0.devices.caller(hash, at: time) })
         else {
             throw Failure(
                 .unauthenticated,
@@ -77,8 +78,8 @@ package struct HubDevices: Sendable {
         if time - caller.seen > 60_000_000_000 {
             // A full disk prevents this note, but it is no reason to refuse the request.
             try? await hub.ledger.write(.nothing) {
-                try $0.see(caller.device, at: time)
-                try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
+                try $0.devices.see(caller.device, at: time)
+                try $0.devices.limitTokens(of: caller.device, to: time + Secret.tokenTime)
             }
         }
         return caller
@@ -89,11 +90,11 @@ package struct HubDevices: Sendable {
         let (old, new, time) = (Secret.hash(token: token), Secret.token(), hub.clock())
         try await hub.ledger.write { transaction in
             // Another request may have replaced the token in the meantime.
-            guard try transaction.caller(old, at: time) != nil else {
+            guard try transaction.devices.caller(old, at: time) != nil else {
                 throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
             }
-            let expires = Secret.expiry(at: time, renewing: try transaction.expiry(of: old))
-            try transaction.renew(
+            let expires = Secret.expiry(at: time, renewing: try transaction.devices.expiry(of: old))
+            try transaction.devices.renew(
                 old, as: Secret.hash(token: new), of: caller.device, expires: expires,
                 oldExpires: time + Secret.renewedTime)
         }
@@ -101,7 +102,7 @@ package struct HubDevices: Sendable {
     }
 
     package func list(for caller: Caller) async throws -> DeviceList {
-        var devices = try await hub.ledger.read { try $0.devices(of: caller.account) }
+        var devices = try await hub.ledger.read { try $0.devices.entries(of: caller.account) }
         for index in devices.indices where devices[index].id == caller.device {
             devices[index].isSelf = true
         }
@@ -111,21 +112,22 @@ package struct HubDevices: Sendable {
     package func revoke(_ device: Identifier, for caller: Caller) async throws {
         let time = hub.clock()
         let revoked = try await hub.ledger.write { transaction in
-            guard try transaction.owner(of: device) == caller.account else {
+            guard try transaction.devices.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            return try transaction.revoke(device, at: time)
+            return try transaction.devices.revoke(device, at: time)
         }
         for device in revoked { endFeeds(of: device) }
     }
 
     package func signOut(_ caller: Caller) async throws {
-        try await hub.ledger.write { try $0.removeTokens(of: caller.device) }
+        try await hub.ledger.write { try $0.devices.removeTokens(of: caller.device) }
         endFeeds(of: caller.device)
     }
 
     package func newEpoch(for caller: Caller) async throws -> EpochAnswer {
-        EpochAnswer(epoch: try await hub.ledger.write { try $0.newEpoch(of: caller.device) })
+        EpochAnswer(
+            epoch: try await hub.ledger.write { try $0.devices.newEpoch(of: caller.device) })
     }
 
     private func endFeeds(of device: Identifier) {
@@ -135,21 +137,22 @@ package struct HubDevices: Sendable {
 }
 
 extension LedgerTransaction {
-    fileprivate func enrol(
+    fileprivate func enrolled(
         _ device: Identifier, named name: String, account id: Identifier,
         from parent: Identifier? = nil, for use: TokenUse = .device, at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
             throw Failure(.code, "The account of this code was removed.")
         }
-        guard try owner(of: device) ?? id == id else {
+        guard try devices.owner(of: device) ?? id == id else {
             throw Failure(
                 .taken, "The device \(device) belongs to another account: choose another id.")
         }
-        let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
+        let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)
-        try removeTokens(of: device)
-        try addToken(Secret.hash(token: token), device: device, expires: time + use.lifetime)
+        try devices.removeTokens(of: device)
+        try devices.addToken(
+            Secret.hash(token: token), device: device, expires: time + use.lifetime)
         let volumes = try membership.accessible(to: id).map(VolumeName.init)
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,

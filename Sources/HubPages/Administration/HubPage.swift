@@ -132,7 +132,7 @@ struct HubPage {
         let (code, expires) = (Secret.code(), hub.clock() + Timestamp.span(seconds: 7 * 86_400))
         let name = try await hub.ledger.write { transaction in
             let known = try HubPage.account(account, transaction)
-            try transaction.addInvite(
+            try transaction.devices.addInvite(
                 Secret.hash(code: code), account: account, expires: expires)
             return known.name
         }

@@ -82,7 +82,7 @@ struct PageOperation {
     ) async throws -> Verdict {
         let (volume, caller, time) = (place.volume.id, place.session.caller, place.now)
         let (content, device) = try await place.session.hub.ledger.read { transaction in
-            let devices = try transaction.devices(of: caller.account)
+            let devices = try transaction.devices.entries(of: caller.account)
             return (
                 try transaction.content(of: old.id, in: volume),
                 devices.first { $0.id == caller.device }?.name ?? ""
@@ -131,9 +131,11 @@ struct PageOperation {
     ) async throws -> Verdict {
         let (volume, caller, hub) = (place.volume, place.session.caller, place.session.hub)
         let (epoch, last) = try await hub.ledger.read { transaction in
-            let epoch = try transaction.epoch(of: caller.device)
+            let epoch = try transaction.devices.epoch(of: caller.device)
             return (
-                epoch, try transaction.lastNumber(of: caller.device, epoch: epoch, in: volume.id)
+                epoch,
+                try transaction.operations.lastNumber(
+                    of: caller.device, epoch: epoch, in: volume.id)
             )
         }
         let operation = Operation(

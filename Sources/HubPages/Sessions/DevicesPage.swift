@@ -33,7 +33,7 @@ struct DevicesPage {
         let (caller, time) = (session.caller, session.hub.clock())
         let (list, signedIn) = try await session.hub.ledger.read { transaction in
             (
-                try transaction.devices(of: caller.account),
+                try transaction.devices.entries(of: caller.account),
                 try transaction.signedInDevices(of: caller.account, at: time)
             )
         }

@@ -47,32 +47,6 @@ extension Reader {
         }
         return false
     }
-
-    /// The size in bytes of the files that may be evicted: their contents are here, and the present
-    /// hub has confirmed them.
-    package func evictableBytes() throws(VolumeError) -> Int64 {
-        try first(
-            """
-            SELECT coalesce(sum(items.size), 0) FROM items
-            JOIN versions ON versions.id = items.current
-            WHERE items.deleted IS NULL AND items.kind = 1 AND versions.durability = 3
-            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
-            """, []
-        ) { $0.integer(0) } ?? 0
-    }
-
-    /// The keys of these files in ascending order, beginning after `key`.
-    package func evictableItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
-        try all(
-            """
-            SELECT items.key FROM items JOIN versions ON versions.id = items.current
-            WHERE items.key > ? AND items.deleted IS NULL AND items.kind = 1 AND items.size > 0
-            AND items.changed <> 0 AND versions.durability = 3
-            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
-            ORDER BY items.key LIMIT ?
-            """, [.integer(key), .integer(Int64(limit))]
-        ) { $0.integer(0) }
-    }
 }
 
 extension Transaction {

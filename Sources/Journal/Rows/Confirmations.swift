@@ -3,10 +3,10 @@ import Model
 // Which hub has confirmed a version. A confirmation counts only while the volume belongs to the hub
 // that gave it, and while that hub has the same state. Both are recognized by random ids: the
 // volume's id at the hub, and the hub's epoch.
-extension Reader {
+extension HubTables {
     /// Whether the volume belongs to a hub, so that confirmations can count.
     package func belongsToHub() throws(VolumeError) -> Bool {
-        try first("SELECT EXISTS (SELECT 1 FROM witnesses WHERE is_current = 1)", []) {
+        try reader.first("SELECT EXISTS (SELECT 1 FROM witnesses WHERE is_current = 1)", []) {
             $0.integer(0) == 1
         } ?? false
     }
@@ -16,7 +16,7 @@ extension Reader {
     package func unconfirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
         key: Int64, id: Identifier
     )] {
-        try all(
+        try reader.all(
             """
             SELECT key, id FROM versions
             WHERE durability = 3 AND key > ? AND NOT \(Version.isConfirmed)
@@ -25,6 +25,32 @@ extension Reader {
         ) { (columns) throws(VolumeError) in
             (key: columns.integer(0), id: try columns.identifier(1))
         }
+    }
+
+    /// The size in bytes of the files that may be evicted: their contents are here, and the present
+    /// hub has confirmed them.
+    package func evictableBytes() throws(VolumeError) -> Int64 {
+        try reader.first(
+            """
+            SELECT coalesce(sum(items.size), 0) FROM items
+            JOIN versions ON versions.id = items.current
+            WHERE items.deleted IS NULL AND items.kind = 1 AND versions.durability = 3
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
+            """, []
+        ) { $0.integer(0) } ?? 0
+    }
+
+    /// The keys of these files in ascending order, beginning after `key`.
+    package func evictableItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
+        try reader.all(
+            """
+            SELECT items.key FROM items JOIN versions ON versions.id = items.current
+            WHERE items.key > ? AND items.deleted IS NULL AND items.kind = 1 AND items.size > 0
+            AND items.changed <> 0 AND versions.durability = 3
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
+            ORDER BY items.key LIMIT ?
+            """, [.integer(key), .integer(Int64(limit))]
+        ) { $0.integer(0) }
     }
 }
 

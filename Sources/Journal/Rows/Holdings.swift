@@ -2,13 +2,13 @@ import Model
 
 // Holdings: which versions have their bytes on this device, and what the hub has been told about
 // that.
-extension Reader {
+extension HubTables {
     /// What the hub has not been told yet: that a version's bytes are here, or that they are not
     /// here any more.
     package func unreportedHoldings(limit: Int) throws(VolumeError) -> [(
         version: Identifier, isGone: Bool
     )] {
-        try all(
+        try reader.all(
             "SELECT version, state FROM holdings WHERE state <> 2 LIMIT ?",
             [.integer(Int64(limit))]
         ) { (columns) throws(VolumeError) in
@@ -17,7 +17,7 @@ extension Reader {
     }
 
     package func hasUnreportedHoldings() throws(VolumeError) -> Bool {
-        try first("SELECT EXISTS (SELECT 1 FROM holdings WHERE state <> 2)", []) {
+        try reader.first("SELECT EXISTS (SELECT 1 FROM holdings WHERE state <> 2)", []) {
             $0.integer(0) == 1
         } ?? false
     }

@@ -55,15 +55,15 @@ package struct OutboxRow: Hashable, Sendable {
     }
 }
 
-extension Reader {
+extension HubTables {
     package func mirror(_ id: Identifier) throws(VolumeError) -> MirrorRow? {
-        try first(
+        try reader.first(
             "SELECT id, base, remote, state, sequence, place FROM mirror WHERE id = ?",
             [.identifier(id)], MirrorRow.init(columns:))
     }
 
     package func mirrors(at place: [UInt8]) throws(VolumeError) -> [Identifier] {
-        try all("SELECT id FROM mirror WHERE place = ? ORDER BY id", [.bytes(place)]) {
+        try reader.all("SELECT id FROM mirror WHERE place = ? ORDER BY id", [.bytes(place)]) {
             (columns) throws(VolumeError) in try columns.identifier(0)
         }
     }
@@ -78,7 +78,7 @@ extension Reader {
     package func mirrors(
         _ state: MirrorRow.State, after position: Position? = nil, limit: Int
     ) throws(VolumeError) -> [Position] {
-        try all(
+        try reader.all(
             """
             SELECT sequence, id FROM mirror
             WHERE state = ? AND state <> 0 AND (sequence, id) > (?, ?)
@@ -95,7 +95,7 @@ extension Reader {
 
     /// The lowest sequence number among the items in a state.
     package func firstMirror(_ state: MirrorRow.State) throws(VolumeError) -> UInt64? {
-        try first(
+        try reader.first(
             """
             SELECT sequence FROM mirror WHERE state = ? AND state <> 0
             ORDER BY sequence LIMIT 1
@@ -105,25 +105,25 @@ extension Reader {
 
     package func mirrorCount(_ state: MirrorRow.State) throws(VolumeError) -> Int {
         let sql = "SELECT count(*) FROM mirror WHERE state = ? AND state <> 0"
-        return try first(sql, [.code(state.rawValue)]) { Int($0.integer(0)) } ?? 0
+        return try reader.first(sql, [.code(state.rawValue)]) { Int($0.integer(0)) } ?? 0
     }
 
     /// Ids of all items that both the hub and this device know, in ascending order, beginning after
     /// `id`.
     package func mirrorIDs(after id: Identifier, limit: Int) throws(VolumeError) -> [Identifier] {
-        try all(
+        try reader.all(
             "SELECT id FROM mirror WHERE id > ? ORDER BY id LIMIT ?",
             [.identifier(id), .integer(Int64(limit))]
         ) { (columns) throws(VolumeError) in try columns.identifier(0) }
     }
 
     package func mirrorCount() throws(VolumeError) -> Int {
-        try first("SELECT count(*) FROM mirror", []) { Int($0.integer(0)) } ?? 0
+        try reader.first("SELECT count(*) FROM mirror", []) { Int($0.integer(0)) } ?? 0
     }
 
     /// Operations in the order of their numbers, beginning after `number`.
     package func outbox(limit: Int, after number: UInt64 = 0) throws(VolumeError) -> [OutboxRow] {
-        try all(
+        try reader.all(
             """
             SELECT number, item, operation FROM outbox WHERE number > ? ORDER BY number LIMIT ?
             """,
@@ -136,18 +136,19 @@ extension Reader {
     }
 
     package func outboxCount() throws(VolumeError) -> Int {
-        try first("SELECT count(*) FROM outbox", []) { Int($0.integer(0)) } ?? 0
+        try reader.first("SELECT count(*) FROM outbox", []) { Int($0.integer(0)) } ?? 0
     }
 
     /// The operations of an item that the hub has not confirmed, in their order.
     package func outbox(of item: Identifier) throws(VolumeError) -> [[UInt8]] {
-        try all(
+        try reader.all(
             "SELECT operation FROM outbox WHERE item = ? ORDER BY number", [.identifier(item)]
         ) { $0.bytes(0) }
     }
 
     package func isInOutbox(_ item: Identifier) throws(VolumeError) -> Bool {
-        try first("SELECT EXISTS (SELECT 1 FROM outbox WHERE item = ?)", [.identifier(item)]) {
+        try reader.first("SELECT EXISTS (SELECT 1 FROM outbox WHERE item = ?)", [.identifier(item)])
+        {
             $0.integer(0) == 1
         } ?? false
     }
@@ -155,14 +156,14 @@ extension Reader {
     /// Keys of items that have changed since they were last compared for the hub, in ascending
     /// order, beginning after `key`.
     package func unsent(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
-        try all(
+        try reader.all(
             "SELECT item FROM unsent WHERE item > ? ORDER BY item LIMIT ?",
             [.integer(key), .integer(Int64(limit))]
         ) { $0.integer(0) }
     }
 
     package func isUnsent(_ key: Int64) throws(VolumeError) -> Bool {
-        try first("SELECT EXISTS (SELECT 1 FROM unsent WHERE item = ?)", [.integer(key)]) {
+        try reader.first("SELECT EXISTS (SELECT 1 FROM unsent WHERE item = ?)", [.integer(key)]) {
             $0.integer(0) == 1
         } ?? false
     }
@@ -172,13 +173,13 @@ extension Reader {
     package func unsentTimes(_ key: Int64) throws(VolumeError) -> (
         placed: Int64?, attributed: Int64?
     ) {
-        try first("SELECT placed, attributed FROM unsent WHERE item = ?", [.integer(key)]) {
+        try reader.first("SELECT placed, attributed FROM unsent WHERE item = ?", [.integer(key)]) {
             ($0.isNull(0) ? nil : $0.integer(0), $0.isNull(1) ? nil : $0.integer(1))
         } ?? (nil, nil)
     }
 
     package func unsentCount() throws(VolumeError) -> Int {
-        try first("SELECT count(*) FROM unsent", []) { Int($0.integer(0)) } ?? 0
+        try reader.first("SELECT count(*) FROM unsent", []) { Int($0.integer(0)) } ?? 0
     }
 
     /// The items with changes that the hub has not confirmed, and those of them that were deleted.
@@ -190,7 +191,7 @@ extension Reader {
                 WHERE deleted IS NULL OR EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)
                 UNION SELECT item FROM outbox)
             """
-        return try first(sql, []) { (Int($0.integer(0)), Int($0.integer(1))) } ?? (0, 0)
+        return try reader.first(sql, []) { (Int($0.integer(0)), Int($0.integer(1))) } ?? (0, 0)
     }
 }
 

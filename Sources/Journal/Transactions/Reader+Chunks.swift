@@ -5,10 +5,6 @@ extension Reader {
         try first(Select.place, [.digest(chunk)]) { ChunkPlace(columns: $0, from: 0) }
     }
 
-    package func chunkCount() throws(VolumeError) -> Int {
-        try first("SELECT count(*) FROM chunks", []) { Int($0.integer(0)) } ?? 0
-    }
-
     /// Calls `body` with every chunk, in the order of digests. `body` may write.
     package func forEachChunk(_ body: (Digest, ChunkPlace) throws -> Void) throws {
         try forEachPage(

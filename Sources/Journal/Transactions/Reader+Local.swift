@@ -22,15 +22,6 @@ package struct LocalItem: Sendable {
 }
 
 extension Reader {
-    /// The item with that id, alive or deleted.
-    package func localItem(_ id: Identifier) throws(VolumeError) -> LocalItem? {
-        try first(LocalItem.byID, [.identifier(id)], LocalItem.init(columns:))
-    }
-
-    package func localItem(key: Int64) throws(VolumeError) -> LocalItem? {
-        try first(LocalItem.byKey, [.integer(key)], LocalItem.init(columns:))
-    }
-
     /// The conflict versions of an item, in the order of their ids.
     package func conflicts(of key: Int64) throws(VolumeError) -> [Identifier] {
         try all(
@@ -62,6 +53,17 @@ extension Reader {
             "SELECT EXISTS (SELECT 1 FROM items WHERE parent = ? AND deleted IS NULL)",
             [.integer(key)]
         ) { $0.integer(0) == 1 } ?? false
+    }
+}
+
+extension HubTables {
+    /// The item with that id, alive or deleted.
+    package func localItem(_ id: Identifier) throws(VolumeError) -> LocalItem? {
+        try reader.first(LocalItem.byID, [.identifier(id)], LocalItem.init(columns:))
+    }
+
+    package func localItem(key: Int64) throws(VolumeError) -> LocalItem? {
+        try reader.first(LocalItem.byKey, [.integer(key)], LocalItem.init(columns:))
     }
 }
 

@@ -5,7 +5,7 @@ extension SyncPlanner {
     /// has been sent or is about to be sent: that one operation also deletes the item.
     ///
     /// - Returns: Whether this is such an item.
-    package func isCovered<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
+    package func isCovered<T: DeviceTable>(_ draft: ItemDraft, in table: inout T) throws(T.Failure)
         -> Bool
     {
         guard draft.isDeletion, var mirror = try table.mirror(draft.item), var base = mirror.base,
@@ -14,7 +14,7 @@ extension SyncPlanner {
             try table.local(base.image.parent)?.isAlive != true
         else { return false }
         var isOne = try table.firstDue() == nil
-        if !isOne, !mirror.isMovedAway { isOne = try isKept(base, &table) }
+        if !isOne, !mirror.isMovedAway { isOne = try table.isKept(base) }
         guard isOne else { return false }
         base.cover()
         mirror.base = base
@@ -23,15 +23,18 @@ extension SyncPlanner {
         return true
     }
 
+}
+
+extension DeviceTable {
     /// Whether the hub has moved the item's directory, or a deleted directory above it. Then the
     /// hub will overrule that deletion, and a separate deletion of this item would remove it from
     /// the directory (row 9). This does not hold for an item that this device received later: it
     /// exists because the deletion has been overruled.
-    private func isKept<T: DeviceTable>(_ item: Agreement, _ table: inout T)
-        throws(T.Failure) -> Bool
+    fileprivate mutating func isKept(_ item: Agreement)
+        throws(Failure) -> Bool
     {
         var (next, seen) = (item.image.parent, Set<Identifier>([.root]))
-        while seen.insert(next).inserted, let mirror = try table.mirror(next),
+        while seen.insert(next).inserted, let mirror = try mirror(next),
             let base = mirror.base, !base.image.isAlive
         {
             if mirror.isMovedAway { return item.sequence < mirror.since }

@@ -7,7 +7,7 @@ extension SyncPlanner {
     package func recover<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure) {
         guard var mirror = try table.mirror(id), mirror.state == .underway else { return }
         if let local = try table.local(id), local.isAlive {
-            if try hasExchangedPlaces(local, mirror, &table) { mirror.stands(at: local) }
+            if try table.hasExchangedPlaces(local, mirror) { mirror.stands(at: local) }
             if let state = mirror.remote, state.life.isAlive {
                 let isDetour =
                     local.parent == state.placement.parent
@@ -15,8 +15,8 @@ extension SyncPlanner {
                 if let base = mirror.base?.image, base.isAlive {
                     try noteConflicts(of: state, beside: local, base, &table)
                     mirror.agree(state, as: try table.local(id) ?? local)
-                } else if try wasMade(local, state, isDetour, &table) {
-                    var base = agreement(state, try table.session())
+                } else if try table.wasMade(local, state, isDetour) {
+                    var base = Agreement(state, try table.session())
                     base.image.keep(shownBy: local)
                     mirror.base = base
                 }
@@ -41,25 +41,28 @@ extension SyncPlanner {
         if !new.isEmpty { try table.note(conflicts: new, of: state.id) }
     }
 
+}
+
+extension DeviceTable {
     /// Whether applying has created the item. Otherwise a program has taken it out of the trash.
-    private func wasMade<T: DeviceTable>(
-        _ local: Image, _ state: ItemState, _ isDetour: Bool, _ table: inout T
-    ) throws(T.Failure) -> Bool {
+    fileprivate mutating func wasMade(
+        _ local: Image, _ state: ItemState, _ isDetour: Bool
+    ) throws(Failure) -> Bool {
         guard let current = state.current?.id else {
             return isDetour || local.isAt(Image(state))
         }
         guard let mine = local.revision else { return false }
         if mine == current { return true }
-        return try table.descends(mine, from: current, of: state.id)
+        return try descends(mine, from: current, of: state.id)
     }
 
     /// Whether the item and the one in its place have already exchanged places, as the hub wants.
-    private func hasExchangedPlaces<T: DeviceTable>(
-        _ local: Image, _ mirror: Mirror, _ table: inout T
-    ) throws(T.Failure) -> Bool {
+    fileprivate mutating func hasExchangedPlaces(
+        _ local: Image, _ mirror: Mirror
+    ) throws(Failure) -> Bool {
         guard let base = mirror.base?.image, !local.isAt(base),
-            let other = try table.localChild(base.name, in: base.parent),
-            let twin = try table.mirror(other), let left = twin.base?.image, left.isAt(local),
+            let other = try localChild(base.name, in: base.parent),
+            let twin = try self.mirror(other), let left = twin.base?.image, left.isAt(local),
             let remote = twin.remote
         else { return false }
         return Image(remote).isAt(base)

@@ -13,26 +13,29 @@ extension SyncPlanner {
         var mirror = try table.mirror(id) ?? Mirror()
         if bugs.contains(.forgetsWhatWasAgreedOn) {
             let session = try table.session()
-            mirror.base = mirror.remote.map { agreement($0, session) }
+            mirror.base = mirror.remote.map { Agreement($0, session) }
             mirror.remote = nil
             mirror.state = .refused
             return try table.setMirror(id, mirror)
         }
-        if let base = mirror.base { mirror.base = try without(operation, base, &table) }
+        if let base = mirror.base { mirror.base = try table.without(operation, base) }
         if mirror.remote == nil { mirror.state = .refused }
         try table.setMirror(id, mirror)
         try table.addUnsent(id)
     }
 
-    private func without<T: DeviceTable>(
-        _ operation: Operation, _ base: Agreement, _ table: inout T
-    ) throws(T.Failure) -> Agreement? {
+}
+
+extension DeviceTable {
+    fileprivate mutating func without(
+        _ operation: Operation, _ base: Agreement
+    ) throws(Failure) -> Agreement? {
         var base = base
         switch operation.change {
         case .create: return nil
-        case .edit(let revision): try removeRevision(revision, &base.image, &table)
+        case .edit(let revision): try removeRevision(revision, &base.image)
         case .resolve(let settled, let revision):
-            if let revision { try removeRevision(revision, &base.image, &table) }
+            if let revision { try removeRevision(revision, &base.image) }
             base.image.conflicts = Set(base.image.conflicts + settled)
                 .subtracting([base.image.revision].compactMap(\.self))
                 .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
@@ -47,14 +50,14 @@ extension SyncPlanner {
         return base
     }
 
-    private func removeRevision<T: DeviceTable>(
-        _ revision: Revision, _ image: inout Image, _ table: inout T
-    ) throws(T.Failure) {
+    fileprivate mutating func removeRevision(
+        _ revision: Revision, _ image: inout Image
+    ) throws(Failure) {
         image.conflicts.removeAll { $0 == revision.id }
         guard image.revision == revision.id else { return }
         image.revision = revision.parents.first
-        image.content = try image.revision.flatMapped { (id) throws(T.Failure) in
-            try table.revision(id)?.content
+        image.content = try image.revision.flatMapped { (id) throws(Failure) in
+            try self.revision(id)?.content
         }
     }
 }

@@ -112,7 +112,7 @@ extension SyncPlanner {
         if mirror.state != .underway, try isFree(state.id, &table),
             try matches(state, mirror, &table)
         {
-            try table.setMirror(state.id, Mirror(base: agreement(state, session)))
+            try table.setMirror(state.id, Mirror(base: Agreement(state, session)))
             return false
         }
         if bugs.contains(.draftsFromBefore) { try table.setMirror(state.id, mirror) }
@@ -127,7 +127,7 @@ extension SyncPlanner {
             return !remote.isAlive
         }
         guard local.isAlive, remote.isAlive else { return local.isAlive == remote.isAlive }
-        return steps(from: local, to: state).isEmpty
+        return Adjustment.steps(from: local, to: state).isEmpty
     }
 
     // MARK: Bringing it into the tree
@@ -147,7 +147,7 @@ extension SyncPlanner {
                 guard try isFree(id, &table) else { return nil }
                 (mirror, local) = (known, try table.local(id))
             } else {
-                let isAdopted = try adopt(state, session, &table)
+                let isAdopted = try table.adopt(state, session)
                 if isAdopted { return nil }
             }
         }
@@ -157,11 +157,11 @@ extension SyncPlanner {
             return nil
         }
         if steps.isEmpty {
-            try table.setMirror(id, Mirror(base: agreement(state, session)))
+            try table.setMirror(id, Mirror(base: Agreement(state, session)))
             return nil
         }
         mirror.state = .underway
-        if bugs.contains(.agreesEarly) { mirror.base = agreement(state, session) }
+        if bugs.contains(.agreesEarly) { mirror.base = Agreement(state, session) }
         try table.setMirror(id, mirror)
         if let holder, var other = try table.mirror(holder) {
             other.state = .underway
@@ -192,7 +192,7 @@ extension SyncPlanner {
         }
         if isShown {
             let session = try table.session()
-            mirror.base = agreement(adjustment.remote, session)
+            mirror.base = Agreement(adjustment.remote, session)
             if !isNewer { mirror.remote = nil }
             mirror.since = mirror.remote?.firstChange(after: mirror.base, session) ?? 0
             mirror.state = isNewer ? .due : .settled
@@ -240,7 +240,7 @@ extension SyncPlanner {
     {
         if try table.isInOutbox(id), !bugs.contains(.ignoresOutbox) { return false }
         var isOpen = try table.isUnsent(id)
-        if !isOpen { isOpen = try isStale(id, &table) }
+        if !isOpen { isOpen = try table.isStale(id) }
         if isOpen, !bugs.contains(.overwritesUnsent) {
             // The item is compared, because there may be no difference to send.
             let draft = try draft(id, in: &table)
@@ -249,15 +249,6 @@ extension SyncPlanner {
             return false
         }
         return true
-    }
-
-    /// Whether the agreement is from before a restart. Operations that were being sent then are not
-    /// in the outbox any more.
-    private func isStale<T: DeviceTable>(_ id: Identifier, _ table: inout T) throws(T.Failure)
-        -> Bool
-    {
-        guard let base = try table.mirror(id)?.base else { return false }
-        return !base.isOf(try table.session())
     }
 
     private func possibleSteps<T: DeviceTable>(
@@ -272,8 +263,8 @@ extension SyncPlanner {
             return (state, [.remove], nil)
         }
         let parent = state.placement.parent
-        guard try isOpen(parent, to: state.id, &table) else { return nil }
-        let steps = local.map { self.steps(from: $0, to: state) } ?? making(state)
+        guard try table.isOpen(parent, to: state.id) else { return nil }
+        let steps = local.map { Adjustment.steps(from: $0, to: state) } ?? making(state)
         let needsName = steps.contains { step in
             switch step {
             case .make, .move: true
@@ -286,95 +277,17 @@ extension SyncPlanner {
         guard let known = try table.mirror(holder), known.remote != nil, known.state != .underway
         else { return nil }
         // A directory cannot exchange places with an item inside it.
-        if local != nil, try isSwap(state.id, holder, &table),
-            try !isWithin(state.id, holder, &table)
+        if local != nil, try table.isSwap(state.id, holder),
+            try !table.isWithin(state.id, holder)
         {
             return (state, steps, holder)
         }
-        guard try waits(holder, for: state.id, &table) else { return nil }
+        guard try table.waits(holder, for: state.id) else { return nil }
         var target = state
         target.placement.name = state.name.withMark(of: state.id)
         target.isBounced = false
         if try table.localChild(target.name, in: parent) != nil { return nil }
-        return (target, local.map { self.steps(from: $0, to: target) } ?? making(target), nil)
-    }
-
-    /// Whether the directory exists and is not inside the item that will move into it; otherwise
-    /// the directory must move first.
-    private func isOpen<T: DeviceTable>(
-        _ parent: Identifier, to id: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        if parent == .root { return true }
-        guard let directory = try table.local(parent), directory.isAlive else { return false }
-        return try !isWithin(parent, id, &table)
-    }
-
-    /// Whether an item cannot get its place before another one has moved.
-    private func waits<T: DeviceTable>(
-        _ id: Identifier, for other: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        var next = id
-        for _ in 0..<64 {
-            guard let state = try table.mirror(next)?.remote else { return false }
-            // The directory's contents may wait for the other item, or contain it.
-            if !state.life.isAlive { return try table.hasLocalChildren(next) }
-            let parent = state.placement.parent
-            if try !isOpen(parent, to: next, &table) {
-                next = try obstacle(from: parent, to: next, other, &table)
-            } else if let holder = try table.localChild(state.name, in: parent), holder != next {
-                next = holder
-            } else {
-                return false
-            }
-            if next == other { return true }
-        }
-        return false
-    }
-
-    /// A directory is inside the item that is to go into it. Returns what must move first: the
-    /// directory, or a directory between the two; `wanted` if it is one of them.
-    private func obstacle<T: DeviceTable>(
-        from directory: Identifier, to id: Identifier, _ wanted: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Identifier {
-        var (next, seen) = (directory, Set<Identifier>([.root, id]))
-        var first: Identifier?
-        while seen.insert(next).inserted {
-            if next == wanted { return next }
-            if first == nil, try table.mirror(next)?.remote != nil { first = next }
-            guard let local = try table.local(next) else { break }
-            next = local.parent
-        }
-        return first ?? directory
-    }
-
-    /// Whether, in the tree, the item is that other item or inside it.
-    private func isWithin<T: DeviceTable>(
-        _ id: Identifier, _ ancestor: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        var (next, seen) = (id, Set<Identifier>([.root]))
-        while seen.insert(next).inserted {
-            if next == ancestor { return true }
-            guard let local = try table.local(next) else { return false }
-            next = local.parent
-        }
-        return false
-    }
-
-    /// Whether the item that has the name waits, directly or indirectly, for this item's place.
-    /// Then one of them has to step aside.
-    private func isSwap<T: DeviceTable>(
-        _ id: Identifier, _ holder: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        var next = holder
-        for _ in 0..<64 {
-            guard let state = try table.mirror(next)?.remote, state.life.isAlive,
-                let wanted = try table.localChild(state.name, in: state.placement.parent)
-            else { return false }
-            if wanted == id { return true }
-            if wanted == next { return false }
-            next = wanted
-        }
-        return false
+        return (target, local.map { Adjustment.steps(from: $0, to: target) } ?? making(target), nil)
     }
 
     private func making(_ state: ItemState) -> [Adjustment.Step] {
@@ -382,7 +295,11 @@ extension SyncPlanner {
         return [.make, .conflicts(added: state.conflicts, settled: [])]
     }
 
-    func steps(from local: Image, to state: ItemState) -> [Adjustment.Step] {
+}
+
+extension Adjustment {
+    /// The steps by which an item of the tree gets the state that it has at the hub.
+    static func steps(from local: Image, to state: ItemState) -> [Adjustment.Step] {
         let remote = Image(state)
         var steps: [Adjustment.Step] = []
         if !local.isAt(remote) { steps.append(.move(parent: remote.parent, name: remote.name)) }
@@ -407,38 +324,49 @@ extension SyncPlanner {
         }
         return steps
     }
+}
 
+extension DeviceTable {
     /// Adopts an item that is already at the name and has no id at the hub: a directory, or a
     /// document with equal contents. In the first exchange also a document with other contents,
     /// which then count as an edit. The local item gets the hub's id.
-    private func adopt<T: DeviceTable>(
-        _ state: ItemState, _ session: Session, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        guard let twin = try table.localChild(state.name, in: state.placement.parent),
-            twin != state.id, let local = try table.local(twin), local.kind == state.kind,
-            try table.mirror(twin).map({ $0.base == nil && $0.remote == nil }) ?? true,
-            try !table.isInOutbox(twin)
+    fileprivate mutating func adopt(
+        _ state: ItemState, _ session: Session
+    ) throws(Failure) -> Bool {
+        guard let twin = try self.localChild(state.name, in: state.placement.parent),
+            twin != state.id, let local = try self.local(twin), local.kind == state.kind,
+            try self.mirror(twin).map({ $0.base == nil && $0.remote == nil }) ?? true,
+            try !isInOutbox(twin)
         else { return false }
         let remote = Image(state)
         let isSame =
             state.kind == .directory
             || local.hasContents(of: remote) && local.target == remote.target
         guard isSame || session.isFresh && state.kind.isDocument else { return false }
-        try table.setMirror(twin, nil)
-        try table.reidentify(twin, as: state.id)
+        try self.setMirror(twin, nil)
+        try self.reidentify(twin, as: state.id)
         // Only differences of this device are sent. What only the hub has will be applied here; it
         // does not count as removed.
-        var base = agreement(state, session)
+        var base = Agreement(state, session)
         if !isSame { (base.image.revision, base.image.content) = (nil, nil) }
         base.image.conflicts = local.conflicts
         base.image.attributes = base.image.attributes.filter { local.attributes[$0.key] != nil }
         let since = state.firstChange(after: nil, session)
         base.sequence = max(since, 1) - 1
-        try table.setMirror(
+        try self.setMirror(
             state.id, Mirror(base: base, remote: state, state: .due, since: since))
-        try table.removeUnsent(twin)
-        try table.addUnsent(state.id)
+        try self.removeUnsent(twin)
+        try self.addUnsent(state.id)
         return true
+    }
+
+    /// Whether the agreement is from before a restart. Operations that were being sent then are not
+    /// in the outbox any more.
+    fileprivate mutating func isStale(_ id: Identifier) throws(Failure)
+        -> Bool
+    {
+        guard let base = try mirror(id)?.base else { return false }
+        return !base.isOf(try session())
     }
 }
 

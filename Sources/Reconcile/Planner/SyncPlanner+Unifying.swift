@@ -14,7 +14,7 @@ extension SyncPlanner {
             return try become(target, id, &table)
         }
         var mirror = try table.mirror(id) ?? Mirror()
-        mirror.remote = try trashed(id, local, unifiedInto: target, session, &table)
+        mirror.remote = try table.trashed(id, local, unifiedInto: target, session)
         mirror.since = session.cursor
         mirror.state = .due
         try table.setMirror(id, mirror)
@@ -72,21 +72,22 @@ extension SyncPlanner {
         return nil
     }
 
-    private func trashed<T: DeviceTable>(
-        _ id: Identifier, _ local: Image, unifiedInto target: Identifier, _ session: Session,
-        _ table: inout T
-    ) throws(T.Failure) -> ItemState {
+}
+
+extension DeviceTable {
+    /// The state of an item that the hub has unified into another one.
+    fileprivate mutating func trashed(
+        _ id: Identifier, _ local: Image, unifiedInto target: Identifier, _ session: Session
+    ) throws(Failure) -> ItemState {
         let nobody = OperationID.unknown
         let batch = OperationID(device: target, epoch: 0, number: 0)
         return ItemState(
             id: id, kind: local.kind, target: local.target,
-            placement: try table.placement(local.name, in: local.parent), placedBy: nobody,
+            placement: try self.placement(local.name, in: local.parent), placedBy: nobody,
             placedAt: Moment(time: 0, device: .root), placedSequence: 0,
             life: .trashed(batch: batch, sequence: session.cursor), sequence: session.cursor)
     }
-}
 
-extension DeviceTable {
     /// The document that the tree has under another id, which the hub told wrongly before. Names
     /// are unique at the hub, and a version belongs to one item; so the document that has the name,
     /// and a version of the hub's item, is that item.

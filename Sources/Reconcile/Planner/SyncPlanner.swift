@@ -16,75 +16,14 @@ package struct SyncPlanner: Sendable {
 
     // MARK: Sending
 
-    /// What is to be sent about an item.
-    package struct Draft: Hashable, Sendable {
-        package var item: Identifier
-        package var changes: [Change]
-        /// Where the changes place the item or restore it to; nil when they do neither.
-        package var placement: Placement?
-        /// The item's directory, when the hub must know that one first.
-        package var waitsFor: Identifier?
-        /// A version of the item is being sent, and the hub may refuse it. The next version is
-        /// drafted from the agreement that holds after the answer.
-        package var isWaiting = false
-        /// The item has become another kind of item, so the tree's item needs a new id first.
-        package var isAnotherKind = false
-        /// The draft only gives the item a temporary name.
-        var isAside = false
-        /// The version that the tree shows.
-        fileprivate var current: Identifier?
-        /// The conflict versions that must be sent later (`DeviceTable.isHeldBack`).
-        package fileprivate(set) var heldBack: [Identifier] = []
-
-        /// The revisions whose contents the hub must have before the draft is sent.
-        package var revisions: [Identifier] {
-            changes.compactMap { change in
-                switch change {
-                case .create(let creation): creation.revision?.id
-                case .edit(let revision): revision.id
-                case .resolve(_, let revision): revision?.id
-                default: nil
-                }
-            }
-        }
-    }
+    var comparison: ItemComparison { ItemComparison(bugs: bugs) }
 
     /// Compares the states and changes nothing, except that an item without differences does not
     /// count as unsent any more.
     package func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
-        -> Draft
+        -> ItemDraft
     {
-        var draft = Draft(item: id, changes: [])
-        var mirror = try table.mirror(id) ?? Mirror()
-        if mirror.state == .underway, !bugs.contains(.sendsEchoes) { return draft }
-        mirror = try rebased(mirror, id, &table)
-        let local = try table.local(id)
-        if let local, let base = mirror.base, local.isAlive, base.image.isAlive,
-            local.kind != base.image.kind
-        {
-            draft.isAnotherKind = true
-            return draft
-        }
-        draft.changes = try changes(id, local, mirror, &table)
-        draft.current = local?.revision
-        draft.heldBack = try mirror.heldBack(local, &table)
-        draft.placement = draft.changes.lazy.compactMap(\.placement).first
-        if draft.changes.contains(.restore), let local {
-            draft.placement = try table.placement(local.name, in: local.parent)
-        }
-        if draft.changes.isEmpty {
-            if mirror.remote?.unified == nil, draft.heldBack.isEmpty {
-                try table.removeUnsent(id)
-            }
-        } else if let local, local.isAlive, !draft.isDeletion,
-            try !isKnown(local.parent, &table)
-        {
-            draft.waitsFor = local.parent
-        }
-        if !draft.revisions.isEmpty, !bugs.contains(.sendsEditsOfEdits) {
-            draft.isWaiting = try table.isSendingContents(id)
-        }
-        return draft
+        try comparison.draft(id, in: &table)
     }
 
     /// Numbers the changes of an item and puts them into the outbox, where they stay until the
@@ -92,7 +31,7 @@ package struct SyncPlanner: Sendable {
     ///
     /// - Returns: An empty list when the item has changed since it was drafted, or when the draft
     ///   has to wait: for its directory, for a name that another item has left on this device, …
-    package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
+    package func enqueue<T: DeviceTable>(_ draft: ItemDraft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
         let fresh = try self.draft(draft.item, in: &table)
@@ -112,17 +51,18 @@ package struct SyncPlanner: Sendable {
                 return []
             }
             if try table.isCreating() { return [] }
-            if try !movedOut(of: draft.item, &table).isEmpty { return [] }
+            if try !comparison.movedOut(of: draft.item, &table).isEmpty { return [] }
         }
-        guard let draft = try inOrder(draft, &table) else { return [] }
+        guard let draft = try comparison.inOrder(draft, &table) else { return [] }
         return try put(draft, &session, &table)
     }
 
     /// Puts the operations of a draft into the outbox.
-    func put<T: DeviceTable>(_ draft: Draft, _ session: inout Session, _ table: inout T)
+    func put<T: DeviceTable>(_ draft: ItemDraft, _ session: inout Session, _ table: inout T)
         throws(T.Failure) -> [Operation]
     {
-        var mirror = try rebased(try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
+        var mirror = try comparison.rebased(
+            try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
         guard var image = try table.local(draft.item) else { return [] }
         let operations = try operations(draft, mirror, &session, &table)
         // If the item was edited before it was deleted, the edit was never sent.
@@ -152,7 +92,7 @@ package struct SyncPlanner: Sendable {
     /// Each operation has the time of the change, not that of sending it. Of two devices that were
     /// offline, the one that made the later change wins, and not the one that came back later.
     private func operations<T: DeviceTable>(
-        _ draft: Draft, _ mirror: Mirror, _ session: inout Session, _ table: inout T
+        _ draft: ItemDraft, _ mirror: Mirror, _ session: inout Session, _ table: inout T
     ) throws(T.Failure) -> [Operation] {
         let seen = try seen(by: draft, mirror, session, &table)
         let now = table.now()
@@ -201,7 +141,7 @@ package struct SyncPlanner: Sendable {
             let local = try table.local(id)
         else { return false }
         let session = try table.session()
-        var base = try rebased(mirror, id, &table).base ?? agreement(remote, session)
+        var base = try comparison.rebased(mirror, id, &table).base ?? Agreement(remote, session)
         (base.image.revision, base.image.content) = (local.revision, local.content)
         mirror.base = base
         try table.setMirror(id, mirror)
@@ -234,95 +174,4 @@ package struct SyncPlanner: Sendable {
         try table.set(session)
     }
 
-    private func isKnown<T: DeviceTable>(_ parent: Identifier, _ table: inout T) throws(T.Failure)
-        -> Bool
-    {
-        if parent == .root || bugs.contains(.forgetsParent) { return true }
-        guard let mirror = try table.mirror(parent) else { return false }
-        guard let base = mirror.base else { return mirror.remote?.kind == .directory }
-        // A directory that was a package is about to get a new id.
-        guard base.image.kind == .directory else { return false }
-        let session = try table.session()
-        return mirror.remote != nil || base.isOf(session)
-    }
-}
-
-extension SyncPlanner.Draft {
-    package var isDeletion: Bool {
-        changes.contains { if case .delete = $0 { true } else { false } }
-    }
-
-    /// Whether the draft sends this version as a conflict version, so that the item's other
-    /// changes do not need it.
-    package func isOnlyConflict(_ revision: Identifier) -> Bool {
-        revision != current
-            && changes.contains {
-                if case .edit(let sent) = $0 { sent.id == revision } else { false }
-            }
-    }
-
-    /// Whether both drafts send the same changes, apart from times.
-    package func tells(sameAs other: Self) -> Bool { timeless.changes == other.timeless.changes }
-
-    /// The draft without times and spare names, which change between two calls although the item
-    /// does not.
-    fileprivate var timeless: Self {
-        func still(_ revision: Revision) -> Revision {
-            var revision = revision
-            revision.moment.time = 0
-            return revision
-        }
-        func still(_ placement: Placement) -> Placement {
-            var placement = placement
-            (placement.spare, placement.spareKey) = ("", NameKey([]))
-            return placement
-        }
-        var draft = self
-        draft.placement = placement.map(still)
-        draft.changes = changes.map { change in
-            switch change {
-            case .create(var creation):
-                creation.placement = still(creation.placement)
-                creation.revision = creation.revision.map(still)
-                return .create(creation)
-            case .edit(let revision): return .edit(still(revision))
-            case .move(let placement, let base): return .move(still(placement), base: base)
-            case .resolve(let settled, let revision):
-                return .resolve(settled, revision.map(still))
-            case .delete, .restore, .attribute: return change
-            }
-        }
-        return draft
-    }
-}
-
-extension Change {
-    package var revision: Revision? {
-        switch self {
-        case .create(let creation): creation.revision
-        case .edit(let revision): revision
-        case .resolve(_, let revision): revision
-        default: nil
-        }
-    }
-
-    /// Where the change places its item; nil when it does not place it.
-    var placement: Placement? {
-        switch self {
-        case .create(let creation): creation.placement
-        case .move(let placement, _): placement
-        default: nil
-        }
-    }
-
-    var places: Bool { placement != nil }
-
-    /// The names of the attributes that the change sets or removes.
-    var attributes: [String] {
-        switch self {
-        case .create(let creation): Array(creation.attributes.keys)
-        case .attribute(let name, _): [name]
-        default: []
-        }
-    }
 }

@@ -8,7 +8,7 @@ extension Account {
     /// sent in this device's name.
     func takeOver(_ table: inout JournalTable, epoch: UInt32) throws(VolumeError) {
         var session = try table.session()
-        for row in try table.journal.outbox(limit: .max).reversed() {
+        for row in try table.journal.hub.outbox(limit: .max).reversed() {
             guard let operation = Operation(encoded: row.operation) else {
                 throw VolumeError(.damaged, "Operation \(row.number) of the outbox is damaged.")
             }

@@ -108,8 +108,8 @@ extension Reader {
         -> Identifier?
     {
         guard let key = try item(ofVersion: version), let item = try item(key), item.id != state.id,
-            item.deleted == nil, let mirror = try mirror(item.id), mirror.remote == nil,
-            try !isInOutbox(item.id)
+            item.deleted == nil, let mirror = try hub.mirror(item.id), mirror.remote == nil,
+            try !hub.isInOutbox(item.id)
         else { return nil }
         let parent = item.parent == Item.root ? .root : try id(of: item.parent)
         return item.name == Name(state.name) && parent == state.placement.parent ? nil : item.id

@@ -8,7 +8,7 @@ extension JournalTable {
     mutating func draft(
         _ key: Int64, _ planner: SyncPlanner, _ volume: Volume, _ brake: DeletionBrake? = nil
     ) throws(VolumeError) -> SyncEngine.KeyedDraft? {
-        guard let item = try journal.localItem(key: key) else {
+        guard let item = try journal.hub.localItem(key: key) else {
             try journal.removeUnsent(key)
             return nil
         }
@@ -92,7 +92,7 @@ extension JournalTable {
                 if try enqueue(keyed, planner) {
                     isBusy = true
                     // The item may have got only a temporary name, and needs another operation.
-                    if keyed.takes != nil, try journal.isUnsent(keyed.key),
+                    if keyed.takes != nil, try journal.hub.isUnsent(keyed.key),
                         let again = try draft(keyed.key, planner, volume)
                     {
                         rest.append(again)
@@ -143,7 +143,7 @@ extension JournalTable {
     }
 }
 
-extension SyncPlanner.Draft {
+extension ItemDraft {
     fileprivate var leavesName: Bool {
         changes.contains { change in
             switch change {

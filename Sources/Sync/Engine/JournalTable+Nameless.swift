@@ -7,7 +7,7 @@ extension JournalTable {
     /// does not say that everything is at the hub. A directory that the hub knows under another
     /// name is not marked, because its contents are sent.
     func markUnportable(_ id: Identifier, _ kind: Item.Kind) throws(VolumeError) {
-        var row = try journal.mirror(id) ?? MirrorRow(id: id)
+        var row = try journal.hub.mirror(id) ?? MirrorRow(id: id)
         guard kind != .special, row.state == .settled, row.remote == nil,
             row.base == nil || kind != .directory
         else { return }
@@ -17,7 +17,7 @@ extension JournalTable {
 
     /// Removes the mark when the item has a portable name again or is deleted.
     func unmarkUnportable(_ id: Identifier, isAlive: Bool) throws(VolumeError) {
-        guard var row = try journal.mirror(id), row.state == .refused, row.remote == nil else {
+        guard var row = try journal.hub.mirror(id), row.state == .refused, row.remote == nil else {
             return
         }
         if row.base != nil {

@@ -62,7 +62,7 @@ struct JournalTable: DeviceTable {
     // MARK: The tree
 
     func local(_ id: Identifier) throws(VolumeError) -> Image? {
-        guard let item = try journal.localItem(id) else { return nil }
+        guard let item = try journal.hub.localItem(id) else { return nil }
         return try image(item)
     }
 
@@ -164,7 +164,7 @@ struct JournalTable: DeviceTable {
     // MARK: The mirror, which is the last state that the hub and this device agreed on
 
     func mirror(_ id: Identifier) throws(VolumeError) -> Mirror? {
-        guard let row = try journal.mirror(id) else { return nil }
+        guard let row = try journal.hub.mirror(id) else { return nil }
         return try mirror(row)
     }
 
@@ -199,7 +199,7 @@ struct JournalTable: DeviceTable {
     }
 
     func agreed(on name: String, in parent: Identifier) throws(VolumeError) -> [Identifier] {
-        try journal.mirrors(at: place(name, in: parent))
+        try journal.hub.mirrors(at: place(name, in: parent))
     }
 
     /// Fills in the places of mirrors that were stored before the journal had them.
@@ -207,10 +207,10 @@ struct JournalTable: DeviceTable {
         guard try journal.value("mirror_places") == nil else { return }
         var last = Identifier.root
         while true {
-            let ids = try journal.mirrorIDs(after: last, limit: 1000)
+            let ids = try journal.hub.mirrorIDs(after: last, limit: 1000)
             guard let end = ids.last else { break }
             for id in ids {
-                guard var row = try journal.mirror(id), let base = try mirror(row).base else {
+                guard var row = try journal.hub.mirror(id), let base = try mirror(row).base else {
                     continue
                 }
                 row.place = place(base.image)
@@ -232,7 +232,7 @@ struct JournalTable: DeviceTable {
             current != known || version.durability < .hub,
             current == known || account.keys.name(of: version.content) == base.image.content,
             base.volumeEpoch == (try session().volumeEpoch),
-            base.generation == (try session().generation), try !journal.isInOutbox(id)
+            base.generation == (try session().generation), try !journal.hub.isInOutbox(id)
         else { return }
         guard try journal.confirm(current: current, of: item.key, as: known),
             try journal.absentVersion(of: item.key) == nil
@@ -243,7 +243,7 @@ struct JournalTable: DeviceTable {
     func forgetRemotes() throws(VolumeError) {
         let states: [MirrorRow.State] = [.due, .underway, .stuck]
         for state in states {
-            for id in try journal.mirrors(state, limit: .max).map(\.id) {
+            for id in try journal.hub.mirrors(state, limit: .max).map(\.id) {
                 let base = try mirror(id)?.base
                 try setMirror(id, base.map { Mirror(base: $0) })
             }
@@ -254,15 +254,15 @@ struct JournalTable: DeviceTable {
         let states: [MirrorRow.State] = [.due, .underway, .stuck]
         var first: UInt64?
         for state in states {
-            if let found = try journal.firstMirror(state) { first = min(first ?? .max, found) }
+            if let found = try journal.hub.firstMirror(state) { first = min(first ?? .max, found) }
         }
         return first
     }
 
     func notShown(limit: Int) throws(VolumeError) -> [Identifier] {
-        var found: [Reader.Position] = []
+        var found: [HubTables.Position] = []
         for state in [MirrorRow.State.due, .underway, .stuck] {
-            found += try journal.mirrors(state, limit: limit)
+            found += try journal.hub.mirrors(state, limit: limit)
         }
         return found.sorted { $0.sequence < $1.sequence }.prefix(limit).map(\.id)
     }
@@ -271,7 +271,7 @@ struct JournalTable: DeviceTable {
 
     func isUnsent(_ id: Identifier) throws(VolumeError) -> Bool {
         guard let key = try journal.key(of: id) else { return false }
-        return try journal.isUnsent(key)
+        return try journal.hub.isUnsent(key)
     }
 
     func addUnsent(_ id: Identifier) throws(VolumeError) {
@@ -284,7 +284,7 @@ struct JournalTable: DeviceTable {
 
     func changeTimes(_ id: Identifier) throws(VolumeError) -> ChangeTimes {
         guard let key = try journal.key(of: id) else { return ChangeTimes() }
-        let times = try journal.unsentTimes(key)
+        let times = try journal.hub.unsentTimes(key)
         return ChangeTimes(
             placed: times.placed.map { $0 + clock.offset },
             attributes: times.attributed.map { $0 + clock.offset })
@@ -292,8 +292,8 @@ struct JournalTable: DeviceTable {
 
     func unsentAlive(limit: Int) throws(VolumeError) -> [Identifier] {
         var found: [Identifier] = []
-        for key in try journal.unsent(after: 0, limit: limit) {
-            guard let item = try journal.localItem(key: key), item.isAlive,
+        for key in try journal.hub.unsent(after: 0, limit: limit) {
+            guard let item = try journal.hub.localItem(key: key), item.isAlive,
                 item.name.portable != nil, let id = try journal.id(of: key)
             else { continue }
             found.append(id)
@@ -301,16 +301,16 @@ struct JournalTable: DeviceTable {
         return found
     }
 
-    func isInOutbox(_ id: Identifier) throws(VolumeError) -> Bool { try journal.isInOutbox(id) }
+    func isInOutbox(_ id: Identifier) throws(VolumeError) -> Bool { try journal.hub.isInOutbox(id) }
 
     func isSendingContents(_ id: Identifier) throws(VolumeError) -> Bool {
-        try journal.outbox(of: id).contains { Operation(encoded: $0)?.change.revision != nil }
+        try journal.hub.outbox(of: id).contains { Operation(encoded: $0)?.change.revision != nil }
     }
 
     func isHeldBack(_ conflict: Identifier) -> Bool { heldBack.contains(conflict) }
 
     func isCreating() throws(VolumeError) -> Bool {
-        for row in try journal.outbox(limit: .max) {
+        for row in try journal.hub.outbox(limit: .max) {
             if case .create = Operation(encoded: row.operation)?.change { return true }
         }
         return false
@@ -331,7 +331,7 @@ struct JournalTable: DeviceTable {
     /// refused them; then they are not in the mirror.
     func removeOutbox(upTo number: UInt64) throws(VolumeError) {
         guard number > 0 else { return }
-        for row in try journal.outbox(limit: .max) where row.number <= number {
+        for row in try journal.hub.outbox(limit: .max) where row.number <= number {
             guard let operation = Operation(encoded: row.operation),
                 let revision = operation.change.revision,
                 try journal.version(id: revision.id) != nil,

@@ -14,7 +14,7 @@ extension SyncEngine {
     func reportHoldings() throws -> Bool {
         let wanted = state.withLock { $0.wanted }
         guard try !session().isFresh,
-            try !wanted.isEmpty || volume.journal.read({ try $0.hasUnreportedHoldings() })
+            try !wanted.isEmpty || volume.journal.read({ try $0.hub.hasUnreportedHoldings() })
         else {
             nextHoldingReport = .max
             return false
@@ -52,7 +52,7 @@ extension SyncEngine {
     private func untold() throws -> (here: [Identifier], gone: [Identifier]) {
         try perform { table in
             var (here, gone): ([Identifier], [Identifier]) = ([], [])
-            for (id, isGone) in try table.journal.unreportedHoldings(limit: SyncEngine.batch) {
+            for (id, isGone) in try table.journal.hub.unreportedHoldings(limit: SyncEngine.batch) {
                 if isGone {
                     gone.append(id)
                 } else if try table.journal.isWhole(id) {
@@ -74,7 +74,7 @@ extension SyncEngine {
         while !isEnding {
             let after = cursor
             let page = try volume.journal.read {
-                try $0.unconfirmedVersions(after: after, limit: SyncEngine.batch)
+                try $0.hub.unconfirmedVersions(after: after, limit: SyncEngine.batch)
             }
             guard let last = page.last else { break }
             cursor = last.key

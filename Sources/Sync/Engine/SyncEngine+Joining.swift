@@ -14,7 +14,7 @@ extension SyncEngine {
     func install(due: [Identifier]) throws {
         var open = try volume.journal.read { reader in
             for id in due {
-                guard let row = try reader.mirror(id), let bytes = row.remote,
+                guard let row = try reader.hub.mirror(id), let bytes = row.remote,
                     let state = ItemState(encoded: bytes), state.life.isAlive,
                     state.kind != .package
                 else { continue }

@@ -49,7 +49,7 @@ extension SyncEngine {
             }
         case .gap:
             guard let expected = failure.expected, expected > 0,
-                let first = try volume.journal.read({ try $0.outbox(limit: 1).first?.number }),
+                let first = try volume.journal.read({ try $0.hub.outbox(limit: 1).first?.number }),
                 expected >= first
             else {
                 throw HubFault.refused(
@@ -105,7 +105,7 @@ extension SyncEngine {
     private static func takeBack(
         _ number: UInt64, in table: inout JournalTable, _ planner: SyncPlanner
     ) throws(VolumeError) -> (row: OutboxRow, operation: Operation)? {
-        guard let row = try table.journal.outbox(limit: 1, after: number - 1).first,
+        guard let row = try table.journal.hub.outbox(limit: 1, after: number - 1).first,
             row.number == number, let operation = Operation(encoded: row.operation)
         else { return nil }
         try planner.refused(operation, of: row.item, in: &table)

@@ -25,7 +25,7 @@ extension SyncEngine {
     /// The changes of one item that must be sent, with the item's key in the journal.
     struct KeyedDraft: Sendable {
         var key: Int64
-        var draft: SyncPlanner.Draft
+        var draft: ItemDraft
         var path: String
         /// The name that the change frees at the hub, and the name that it takes there.
         var vacates: HubName?
@@ -63,7 +63,7 @@ extension SyncEngine {
             var cursor: Int64 = 0
             // The rest of a weak package is added even if the batch is full.
             while found.count < SyncEngine.batch || !packages.isEmpty {
-                let keys = try table.journal.unsent(after: cursor, limit: 1024)
+                let keys = try table.journal.hub.unsent(after: cursor, limit: 1024)
                 guard let last = keys.last else { break }
                 cursor = last
                 for key in keys where waiting.contains(key) && staying.contains(key) {
@@ -166,7 +166,7 @@ extension SyncEngine {
         return true
     }
 
-    private func pause(for draft: SyncPlanner.Draft, now: Int64) -> Double {
+    private func pause(for draft: ItemDraft, now: Int64) -> Double {
         if draft.isDeletion { return settings.deletionSeconds }
         var seconds = 0.0
         for change in draft.changes {
@@ -192,7 +192,7 @@ extension SyncEngine {
             state.withLock { ($0.brake, $0.isBrakeReleased) = (nil, false) }
             return drafts
         }
-        let items = try volume.journal.read { try $0.mirrorCount() }
+        let items = try volume.journal.read { try $0.hub.mirrorCount() }
         let verdict = brake.judge(
             waiting: deletions,
             longStanding: held.values.count { $0.isDeletion && $0.isLongStanding }, of: items,
@@ -247,7 +247,7 @@ extension SyncEngine {
         let session = try session()
         let sent = lastSent
         let (entries, first) = try volume.journal.read { reader in
-            let rows = try reader.outbox(limit: HubLimits.operations + 1, after: sent)
+            let rows = try reader.hub.outbox(limit: HubLimits.operations + 1, after: sent)
             return (try self.entries(of: rows, reader), rows.first)
         }
         guard !entries.isEmpty else {

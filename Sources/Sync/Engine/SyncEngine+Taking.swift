@@ -17,7 +17,8 @@ extension SyncEngine {
             return (state.head, state.mustAskHub || state.connection != .up)
         }
         let now = cl_clock_monotonic_ns()
-        let isAcknowledged = try volume.journal.read { try $0.outboxCount() } == 0 || lastSent == 0
+        let isAcknowledged =
+            try volume.journal.read { try $0.hub.outboxCount() } == 0 || lastSent == 0
         guard
             session.cursor < head || now >= nextPoll || session.isFresh || !isAcknowledged
                 || mustAskHub
@@ -104,7 +105,7 @@ extension SyncEngine {
     private func join() throws {
         // An earlier process may have mirrored items that it did not create.
         joining = [:]
-        try install(due: volume.journal.read { try $0.mirrors(.due, limit: .max).map(\.id) })
+        try install(due: volume.journal.read { try $0.hub.mirrors(.due, limit: .max).map(\.id) })
         joining = [:]
         while try take(limit: 4096), !isEnding {}
         guard !isEnding else { return }
@@ -222,7 +223,7 @@ extension SyncEngine {
                 try table.setMirror(id, mirror)
             }
             while tasks.count < limit || tasks.last?.weakPackage != nil {
-                let due = try table.journal.mirrors(.due, after: cursor, limit: 512)
+                let due = try table.journal.hub.mirrors(.due, after: cursor, limit: 512)
                 guard !due.isEmpty else {
                     cursor = nil
                     break

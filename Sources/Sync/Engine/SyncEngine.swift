@@ -65,7 +65,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// file.
     var carried: [String: (revision: Identifier, item: Identifier)] = [:]
     /// The position from which the next search for due items begins.
-    var dueCursor: Reader.Position?
+    var dueCursor: HubTables.Position?
     var collection: UInt64?
     var backoff = 0.0
     var nextPoll: Int64 = 0
@@ -214,7 +214,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// it by the state in the mirror, so no newer state may be taken from the hub before that.
     private func waitsForScan() throws(VolumeError) -> Bool {
         guard !isRecovered, volume.isScanning else { return false }
-        return try volume.journal.read { try $0.mirrorCount(.underway) } > 0
+        return try volume.journal.read { try $0.hub.mirrorCount(.underway) } > 0
     }
 
     /// Examines again what a crash left half done.
@@ -223,10 +223,10 @@ package final class SyncEngine: @unchecked Sendable {
             // A journal of an older version has no witness yet.
             try table.journal.setCurrentHub(
                 volume: account.volume, epoch: table.session().volumeEpoch)
-            for id in try table.journal.mirrors(.underway, limit: .max).map(\.id) {
+            for id in try table.journal.hub.mirrors(.underway, limit: .max).map(\.id) {
                 try self.planner.recover(id, in: &table)
             }
-            for id in try table.journal.mirrors(.stuck, limit: .max).map(\.id) {
+            for id in try table.journal.hub.mirrors(.stuck, limit: .max).map(\.id) {
                 var mirror = try table.mirror(id)
                 mirror?.state = .due
                 try table.setMirror(id, mirror)
@@ -438,7 +438,7 @@ package struct SyncSettings: Sendable {
 /// once.
 struct Refusal {
     /// Nil until the item is examined again.
-    var draft: SyncPlanner.Draft?
+    var draft: ItemDraft?
     /// Monotonic nanoseconds.
     var until: Int64
     var times: Int

@@ -151,14 +151,14 @@ struct HubExamination {
     // MARK: Mirror and tree
 
     private mutating func examineItems(_ seen: Set<Identifier>) throws {
-        let total = try engine.volume.journal.read { try $0.mirrorCount() }
+        let total = try engine.volume.journal.read { try $0.hub.mirrorCount() }
         let cursor = try engine.session().cursor
         var last = Identifier.none
         var done = 0
         while true {
             let after = last
             let ids = try engine.volume.journal.read {
-                try $0.mirrorIDs(after: after, limit: HubExamination.step)
+                try $0.hub.mirrorIDs(after: after, limit: HubExamination.step)
             }
             guard let end = ids.last else { return }
             last = end

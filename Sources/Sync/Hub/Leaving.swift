@@ -28,9 +28,9 @@ extension Transaction {
         try forgetAgreementsOnMissingItems()
         var last = Identifier.root
         while true {
-            let ids = try mirrorIDs(after: last, limit: Transaction.batch)
+            let ids = try hub.mirrorIDs(after: last, limit: Transaction.batch)
             for id in ids {
-                guard var row = try mirror(id) else { continue }
+                guard var row = try hub.mirror(id) else { continue }
                 var agreement = row.base.flatMap { Agreement(encoded: $0) }
                 agreement?.generation = 0
                 row.base = agreement?.encoded

@@ -381,7 +381,7 @@ package final class Membership: @unchecked Sendable {
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
         guard let engine else { throw notSignedIn }
         guard !isForced else { return }
-        let (waiting, deleted) = try volume.perform { try $0.unconfirmedItems() }
+        let (waiting, deleted) = try volume.perform { try $0.hub.unconfirmedItems() }
         guard waiting > 0 else { return }
         let deletions = deleted == 0 ? "" : ", \(deleted) of them deletions"
         let stay =
@@ -413,7 +413,7 @@ package final class Membership: @unchecked Sendable {
 
     /// Returns the number of items with changes that the hub has not confirmed.
     package func unsent() throws(VolumeError) -> Int {
-        try volume.perform { try $0.unconfirmedItems().all }
+        try volume.perform { try $0.hub.unconfirmedItems().all }
     }
 
     /// Switches synchronisation off or on. The setting survives a restart.
@@ -488,9 +488,10 @@ extension SyncEngine {
     package func backlog() throws(VolumeError) -> Backlog {
         try volume.journal.read { reader in
             Backlog(
-                unsent: try reader.unsentCount(), outbox: try reader.outboxCount(),
-                due: try reader.mirrorCount(.due) + reader.mirrorCount(.underway),
-                stuck: try reader.mirrorCount(.stuck), refused: try reader.mirrorCount(.refused),
+                unsent: try reader.hub.unsentCount(), outbox: try reader.hub.outboxCount(),
+                due: try reader.hub.mirrorCount(.due) + reader.hub.mirrorCount(.underway),
+                stuck: try reader.hub.mirrorCount(.stuck),
+                refused: try reader.hub.mirrorCount(.refused),
                 absent: try reader.absentCount())
         }
     }

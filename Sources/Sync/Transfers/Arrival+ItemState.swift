@@ -36,7 +36,7 @@ extension Arrival {
         expectedFor tag: ArrivalTag, _ journal: Journal, _ secrets: CredentialFile,
         _ arrived: () -> Manifest?
     ) {
-        let row = try? journal.read { try $0.mirror(tag.item) }
+        let row = try? journal.read { try $0.hub.mirror(tag.item) }
         guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
             tag.version == .none || state.current?.id == tag.version
         else { return nil }

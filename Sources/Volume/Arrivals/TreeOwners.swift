@@ -52,7 +52,7 @@ struct TreeOwners {
     func noteContents(of directory: Item, before: Item, at path: [Name], _ t: Transaction) throws {
         guard directory.kind == .directory, directory.owner != before.owner,
             // If the hub changes the directory's owner, it also sends the owners of its contents.
-            try t.mirror(directory.id)?.state != .underway,
+            try t.hub.mirror(directory.id)?.state != .underway,
             let file = try? openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
         else { return }
         for child in try t.children(of: directory.key) where child.hasAttributes {

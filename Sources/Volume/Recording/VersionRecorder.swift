@@ -150,7 +150,7 @@ struct VersionRecorder {
         }
         // A version in the outbox is sent from its row, and the hub has its bytes, so the row is
         // kept.
-        if !recording.lost.isEmpty, try !t.isInOutbox(item.id) {
+        if !recording.lost.isEmpty, try !t.hub.isInOutbox(item.id) {
             for version in recording.lost { try t.remove(version: version.id) }
         }
         for (version, manifest) in recording.versions {

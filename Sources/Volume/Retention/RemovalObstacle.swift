@@ -56,9 +56,9 @@ extension Reader {
     /// knows of its deletion.
     func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
         // What was agreed on with a hub stays after the volume has left it.
-        guard try belongsToHub() else { return false }
-        if try mirror(item.id) != nil { return true }
-        return try isInOutbox(item.id)
+        guard try hub.belongsToHub() else { return false }
+        if try hub.mirror(item.id) != nil { return true }
+        return try hub.isInOutbox(item.id)
     }
 
     /// Whether items, also deleted ones, are in this directory.
@@ -78,10 +78,10 @@ struct RemovalCheck {
 
     init(_ item: Item, _ versions: [Version], _ reader: Reader) throws(VolumeError) {
         self.item = item
-        isInOutbox = try reader.isInOutbox(item.id)
+        isInOutbox = try reader.hub.isInOutbox(item.id)
         // Without this, the device and the hub agree on the item.
-        let isOpen = try reader.mirror(item.id).map { $0.state != .settled } ?? false
-        let isUnsent = try reader.isUnsent(item.key)
+        let isOpen = try reader.hub.mirror(item.id).map { $0.state != .settled } ?? false
+        let isUnsent = try reader.hub.isUnsent(item.key)
         isNotSent = isOpen || isUnsent
         var bases: Set<Identifier> = []
         let conflicts = versions.filter { $0.kind == .conflict }

@@ -41,7 +41,7 @@ extension Volume {
         var cursor: Int64 = 0
         var partial = try partialCandidates().map(\.key)
         while true {
-            var page = try journal.read { try $0.evictableItems(after: cursor, limit: 256) }
+            var page = try journal.read { try $0.hub.evictableItems(after: cursor, limit: 256) }
             guard let last = page.last ?? partial.popLast() else { return report }
             if page.isEmpty { page = [last] } else { cursor = last }
             for key in page {
@@ -232,7 +232,7 @@ extension Volume {
         guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return 0 }
         let partial = try partialCandidates()
         let held =
-            try journal.read { try $0.evictableBytes() } + partial.reduce(0) { $0 + $1.bytes }
+            try journal.read { try $0.hub.evictableBytes() } + partial.reduce(0) { $0 + $1.bytes }
         let free = DiskSpace(of: root)?.free ?? .max
         let excess = Eviction.excess(
             held: held, limit: settings.cacheBytesMax, free: free, floor: settings.freeBytesMin)
@@ -252,7 +252,7 @@ extension Volume {
         var cursor: Int64 = 0
         while true {
             let page = try journal.read { reader in
-                try reader.evictableItems(after: cursor, limit: 512).map {
+                try reader.hub.evictableItems(after: cursor, limit: 512).map {
                     ($0, try reader.isPinned($0) ? nil : try reader.path(of: $0))
                 }
             }
@@ -293,7 +293,7 @@ extension Volume {
 extension Version {
     /// The end of a sentence that begins with the path: why this may be the only copy of the bytes.
     fileprivate func reasonToKeep(_ reader: Reader) throws(VolumeError) -> String {
-        guard try reader.belongsToHub() else {
+        guard try reader.hub.belongsToHub() else {
             return "stays on this device, because this volume is signed in to no hub from which "
                 + "its contents could be downloaded again (fsctl signin)."
         }

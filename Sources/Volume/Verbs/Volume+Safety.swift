@@ -75,7 +75,7 @@ extension Volume {
     {
         if !path.isEmpty, let item = try item(at: path, reader) {
             let isDirectory = item.kind == .directory || item.kind == .package
-            if isLocal(path, isDirectory: isDirectory), try reader.mirror(item.id) == nil {
+            if isLocal(path, isDirectory: isDirectory), try reader.hub.mirror(item.id) == nil {
                 return [UnsafeDocument(path: path, reason: .ignored)]
             }
             guard item.kind == .directory else {
@@ -229,12 +229,12 @@ extension Reader {
             }
             return true
         }
-        guard try addAll({ try unsent(after: $0 ?? 0, limit: 256) }, key: { $0 }),
+        guard try addAll({ try hub.unsent(after: $0 ?? 0, limit: 256) }, key: { $0 }),
             try addAll(
-                { try outbox(limit: 256, after: $0?.number ?? 0) },
+                { try hub.outbox(limit: 256, after: $0?.number ?? 0) },
                 key: { try self.key(of: $0.item) })
         else { return }
         _ = try addAll(
-            { try mirrors(.refused, after: $0, limit: 256) }, key: { try self.key(of: $0.id) })
+            { try hub.mirrors(.refused, after: $0, limit: 256) }, key: { try self.key(of: $0.id) })
     }
 }

@@ -57,8 +57,8 @@ struct Tampered: Steppable {
             (.ignoresCancel, .cancelled), (.letsPlainProgramsWaitForEver, .overdue):
             return .ended(ClientSession(.max))
         case (.takesALateAnswerForAnother, .answered(let presenter, let id, let failure)):
-            if machine.claims[id]?.outstanding.contains(presenter) != true,
-                let other = machine.presenters[presenter]?.asks.min()
+            if machine.tables.claims[id]?.outstanding.contains(presenter) != true,
+                let other = machine.tables.presenters[presenter]?.asks.min()
             {
                 return .answered(presenter, other, failure: failure)
             }
@@ -119,13 +119,14 @@ struct Tampered: Steppable {
 
     private func savingAtOnce(_ effect: Effect) -> [Effect] {
         guard case .told(let presenter, .relinquishToReader(let id)) = effect,
-            machine.presenters[presenter]?.presenter.hears.contains(.save) == true
+            machine.tables.presenters[presenter]?.presenter.hears.contains(.save) == true
         else { return [effect] }
         return [effect, .told(presenter, .save(id))]
     }
 
     private func following(_ effect: Effect) -> Effect {
-        guard case .granted(let id, var paths) = effect, let claim = machine.claims[id] else {
+        guard case .granted(let id, var paths) = effect, let claim = machine.tables.claims[id]
+        else {
             return effect
         }
         for (index, target) in claim.targets.enumerated()
@@ -143,16 +144,16 @@ struct Tampered: Steppable {
         var effects = machine.step(event)
         switch (bug, event) {
         case (.grantsEarly, .requested(let id, _)):
-            guard case .waiting = machine.claims[id]?.phase else { break }
+            guard case .waiting = machine.tables.claims[id]?.phase else { break }
             machine.grant(id)
             effects += machine.effects
             machine.effects = []
-        case (.lendsNobodyTheTurn, _): machine.responses = []
+        case (.lendsNobodyTheTurn, _): machine.tables.responses = []
         case (.waitsForPresentersThatWait, _):
-            for (id, claim) in machine.claims {
+            for (id, claim) in machine.tables.claims {
                 for presenter in claim.ignoredAnswers.keys where !claim.isGranted {
-                    machine.claims[id]!.outstanding.insert(presenter)
-                    machine.presenters[presenter]?.asks.insert(id)
+                    machine.tables.claims[id]!.outstanding.insert(presenter)
+                    machine.tables.presenters[presenter]?.asks.insert(id)
                 }
             }
         default: break

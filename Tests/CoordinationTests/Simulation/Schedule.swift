@@ -11,8 +11,8 @@ protocol Steppable {
 
 extension Coordination: Steppable {
     var isEmpty: Bool {
-        isIdle && trie.isEmpty && parties.isEmpty && waiters.isEmpty && requests.isEmpty
-            && responses.isEmpty && effects.isEmpty
+        isIdle && tables.trie.isEmpty && tables.parties.isEmpty && tables.waiters.isEmpty
+            && tables.requests.isEmpty && tables.responses.isEmpty && effects.isEmpty
     }
 }
 

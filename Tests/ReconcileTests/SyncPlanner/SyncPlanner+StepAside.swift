@@ -13,8 +13,8 @@ extension SyncPlanner {
         let draft = try self.draft(id, in: &table)
         guard !session.isBehind, !session.isFresh, draft.waitsFor == nil, !draft.isWaiting,
             try table.mirror(id)?.state != .underway, let placement = draft.placement,
-            try obstacles(to: placement, of: id, &table).between.isEmpty,
-            let aside = try aside(draft, &table)
+            try comparison.obstacles(to: placement, of: id, &table).between.isEmpty,
+            let aside = try comparison.aside(draft, &table)
         else { return [] }
         return try put(aside, &session, &table)
     }

@@ -111,7 +111,7 @@ import Testing
             #expect(journal.alive == all.map(\.id).sorted { $0.low < $1.low })
             for item in all {
                 let local = journal.images[item.id]
-                #expect(local.map { planner.steps(from: $0, to: item) } == [])
+                #expect(local.map { Adjustment.steps(from: $0, to: item) } == [])
             }
         }
     }

@@ -422,7 +422,7 @@ struct SyncPlannerSchedule {
                 witness.blame("device \(number) does not have \(item.id.low)")
                 continue
             }
-            let steps = planner.steps(from: local, to: item)
+            let steps = Adjustment.steps(from: local, to: item)
             if !steps.isEmpty { witness.blame("device \(number): \(item.id.low) lacks \(steps)") }
         }
         for id in journal.alive where hub.table.item(id)?.life.isAlive != true {

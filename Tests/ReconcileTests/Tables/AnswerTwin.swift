@@ -28,7 +28,8 @@ final class AnswerTwin {
     func check(last: UInt64, of device: Identifier, epoch: UInt32, in volume: Identifier) throws
         -> String?
     {
-        let found = try transaction.lastNumber(of: device, epoch: self.epoch(epoch), in: volume)
+        let found = try transaction.operations.lastNumber(
+            of: device, epoch: self.epoch(epoch), in: volume)
         return found == last ? nil : "the last number of \(device.low) is \(found), not \(last)"
     }
 
@@ -41,7 +42,7 @@ final class AnswerTwin {
         -> String?
     {
         let number = plant == .answersTheNext ? id.number + 1 : id.number
-        let found = try transaction.answer(
+        let found = try transaction.operations.answer(
             to: number, of: id.device, epoch: epoch(id.epoch), in: volume)
         let isKept = id.number + Self.kept > last
         guard let old, isKept else {
@@ -58,16 +59,16 @@ final class AnswerTwin {
     /// Notes that an operation was completed.
     func note(_ operation: Operation, in volume: Identifier) throws {
         let id = operation.id
-        try transaction.setAnswer(
+        try transaction.operations.setAnswer(
             to: id.number, of: id.device, epoch: epoch(id.epoch), in: volume,
             fingerprint: fingerprint(operation), result: result(of: operation))
         if plant != .keepsNoNumber {
-            try transaction.setLastNumber(
+            try transaction.operations.setLastNumber(
                 of: id.device, epoch: epoch(id.epoch), in: volume, id.number)
         }
         guard id.number > Self.kept else { return }
         let isOneMore: UInt64 = plant == .forgetsTooMuch ? 1 : 0
-        try transaction.forgetAnswers(
+        try transaction.operations.forgetAnswers(
             to: id.device, epoch: epoch(id.epoch), in: volume,
             upTo: id.number - Self.kept + isOneMore)
     }

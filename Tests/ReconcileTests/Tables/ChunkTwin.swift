@@ -62,8 +62,8 @@ final class ChunkTwin {
     private func upload(_ id: Digest, at time: Int64) throws {
         let isThere =
             plant == .findsTheCondemned
-            ? try transaction.chunk(id, in: volume) != nil
-            : try transaction.isThere(id, in: volume)
+            ? try transaction.chunks.row(id, in: volume) != nil
+            : try transaction.chunks.isThere(id, in: volume)
         if !isThere { try put(id, at: time) }
         if chunks[id]?.state != .there {
             chunks[id] = Chunk(place: place(), uses: chunks[id]?.uses ?? 0, since: time)
@@ -72,8 +72,8 @@ final class ChunkTwin {
     }
 
     private func put(_ id: Digest, at time: Int64) throws {
-        if plant == .keepsTheCondemned, try transaction.chunk(id, in: volume) != nil { return }
-        try transaction.putChunk(id, plain: id, at: place(), in: volume, time: time)
+        if plant == .keepsTheCondemned, try transaction.chunks.row(id, in: volume) != nil { return }
+        try transaction.chunks.put(id, plain: id, at: place(), in: volume, time: time)
     }
 
     private func place() -> ChunkLocation {
@@ -84,7 +84,7 @@ final class ChunkTwin {
         let before = chunks[id]?.uses ?? 0
         chunks[id]?.uses += 1
         if plant == .forgetsAUse, before == 1 { return nil }
-        let added = try transaction.retainChunk(id, in: volume)
+        let added = try transaction.chunks.retain(id, in: volume)
         let expected: UInt64 = before == 0 ? 90 : 0
         return added == expected ? nil : "a use adds \(String(describing: added)) bytes"
     }
@@ -96,8 +96,8 @@ final class ChunkTwin {
                 "DELETE FROM chunks WHERE volume = $1 AND state <> 0 AND since <= $2",
                 [.id(volume), .integer(time - 6)])
         }
-        _ = try transaction.sweepChunks(condemnedBefore: time - 6, in: volume)
-        _ = try transaction.condemnChunks(cameBefore: time - 6, in: volume, at: time)
+        _ = try transaction.chunks.sweep(condemnedBefore: time - 6, in: volume)
+        _ = try transaction.chunks.condemn(cameBefore: time - 6, in: volume, at: time)
         chunks = chunks.filter { _, chunk in
             chunk.uses > 0 || chunk.state == .there || chunk.since > time - 6
         }
@@ -114,29 +114,35 @@ final class ChunkTwin {
     }
 
     private func damage(_ time: Int64) throws {
-        guard let id = chosen(time), let row = try transaction.chunk(id, in: volume) else { return }
-        try transaction.setDamaged(row)
+        guard let id = chosen(time), let row = try transaction.chunks.row(id, in: volume) else {
+            return
+        }
+        try transaction.chunks.setDamaged(row)
         chunks[id]!.state = .damaged
     }
 
     /// Compaction moves a chunk; sometimes an upload has come before it.
     private func move(_ time: Int64) throws {
-        guard let id = chosen(time), var row = try transaction.chunk(id, in: volume) else { return }
+        guard let id = chosen(time), var row = try transaction.chunks.row(id, in: volume) else {
+            return
+        }
         let new = ChunkLocation(
             pack: 2, offset: UInt64(time) * 100, storedLength: 30, length: 90)
         if time % 8 == 0 {
-            try transaction.putChunk(id, plain: id, at: place(), in: volume, time: time)
+            try transaction.chunks.put(id, plain: id, at: place(), in: volume, time: time)
             chunks[id] = Chunk(place: place(), uses: chunks[id]!.uses, since: time)
             nextOffset += 100
-            if plant == .movesTheOld, let now = try transaction.chunk(id, in: volume) { row = now }
+            if plant == .movesTheOld, let now = try transaction.chunks.row(id, in: volume) {
+                row = now
+            }
         } else {
             chunks[id]!.place = new
         }
-        try transaction.moveChunk(id, in: volume, from: row.place, to: new)
+        try transaction.chunks.move(id, in: volume, from: row.place, to: new)
     }
 
     private func compare() throws -> String? {
-        let rows = try transaction.chunks(after: (volume, []), limit: 10_000).filter {
+        let rows = try transaction.chunks.page(after: (volume, []), limit: 10_000).filter {
             $0.volume == volume
         }
         for row in rows {
@@ -148,7 +154,7 @@ final class ChunkTwin {
         guard rows.count == chunks.count else {
             return "\(rows.count) chunks, and not \(chunks.count)"
         }
-        let wanted = Set(try transaction.wantedChunks(in: volume, limit: 10_000))
+        let wanted = Set(try transaction.chunks.wanted(in: volume, limit: 10_000))
         let expected = chunks.filter { $0.value.state == .damaged && $0.value.uses > 0 }.keys
         return wanted == Set(expected) ? nil : "\(wanted.count) wanted, and not \(expected.count)"
     }

@@ -81,11 +81,11 @@ final class CommitTwin {
 
     private func setEpochs(of device: Identifier, _ epochs: (device: UInt32, Identifier)) throws {
         if known.insert(device).inserted {
-            _ = try transaction.enrol(device, account: account, name: "device", at: 0)
-            try transaction.addToken(.sha256(device.bytes), device: device, expires: .max)
+            _ = try transaction.devices.enrol(device, account: account, name: "device", at: 0)
+            try transaction.devices.addToken(.sha256(device.bytes), device: device, expires: .max)
         }
-        while try transaction.epoch(of: device) < epochs.device {
-            _ = try transaction.newEpoch(of: device)
+        while try transaction.devices.epoch(of: device) < epochs.device {
+            _ = try transaction.devices.newEpoch(of: device)
         }
         try transaction.execute(
             "UPDATE volumes SET epoch = $1 WHERE id = $2", [.id(epochs.1), .id(volume)])
@@ -117,7 +117,7 @@ final class CommitTwin {
     private func spoil(_ request: HubInMemory.Request, _ outcome: Outcome) throws {
         switch plant {
         case .keepsNoNumber:
-            try transaction.setLastNumber(
+            try transaction.operations.setLastNumber(
                 of: request.device, epoch: request.epoch, in: volume, 0)
         case .keepsTheHead: try transaction.setHead(of: volume, outcome.head / 2)
         case nil: break

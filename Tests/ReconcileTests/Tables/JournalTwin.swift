@@ -95,7 +95,7 @@ final class JournalTwin {
 
     func firstDue(_ table: inout JournalTable) throws -> UInt64? {
         guard plant == .stuckIsNotDue else { return try table.firstDue() }
-        return try journal.firstMirror(.due)
+        return try journal.hub.firstMirror(.due)
     }
 
     /// - Parameter after: The state in memory after the change.
@@ -103,7 +103,7 @@ final class JournalTwin {
         _ id: Identifier, as other: Identifier, from before: DeviceJournal,
         to after: DeviceJournal
     ) {
-        let outbox = plant == .readdressesNothing ? try? journal.outbox(limit: .max) : nil
+        let outbox = plant == .readdressesNothing ? try? journal.hub.outbox(limit: .max) : nil
         write("giving another id", with: before) { try $0.reidentify(id, as: other) }
         attempt("giving another id") {
             if let outbox {
@@ -131,15 +131,17 @@ final class JournalTwin {
             if try table.mirror(id) != device.mirrors[id] { blame("the mirror of \(id.low)") }
             if try table.isUnsent(id) != device.unsent.contains(id) { blame("unsent \(id.low)") }
         }
-        let outbox = try journal.outbox(limit: .max)
+        let outbox = try journal.hub.outbox(limit: .max)
         if outbox.map(\.number) != device.outbox.map(\.operation.id.number)
             || outbox.map(\.item) != device.outbox.map(\.item)
             || outbox.map(\.operation) != device.outbox.map(\.operation.encoded)
         {
             blame("the outbox has \(outbox.map(\.number))")
         }
-        let due = try [MirrorRow.State.due, .stuck].flatMap { try journal.mirrors($0, limit: .max) }
-            .sorted { ($0.sequence, $0.id.low) < ($1.sequence, $1.id.low) }.map(\.id)
+        let due = try [MirrorRow.State.due, .stuck].flatMap {
+            try journal.hub.mirrors($0, limit: .max)
+        }
+        .sorted { ($0.sequence, $0.id.low) < ($1.sequence, $1.id.low) }.map(\.id)
         if due != device.due { blame("due are \(due.map(\.low))") }
     }
 

@@ -20,7 +20,14 @@ package struct ChunkRow: Hashable, Sendable {
 }
 
 extension LedgerTransaction {
-    private func chunk(_ row: LedgerRow) throws -> ChunkRow {
+    package var chunks: ChunkTable { ChunkTable(transaction: self) }
+}
+
+/// The chunks of all volumes: where each is stored, and how many versions use it.
+package struct ChunkTable {
+    let transaction: any LedgerTransaction
+
+    private func decode(_ row: LedgerRow) throws -> ChunkRow {
         ChunkRow(
             volume: try row.id(0), id: try row.digest(1), plain: try row.digest(2),
             place: ChunkLocation(
@@ -34,36 +41,36 @@ extension LedgerTransaction {
         "volume, id, plain, pack, place, stored, length, state, uses"
     }
 
-    package func chunk(_ id: Digest, in volume: Identifier) throws -> ChunkRow? {
-        try row(
+    package func row(_ id: Digest, in volume: Identifier) throws -> ChunkRow? {
+        try transaction.row(
             "SELECT \(Self.columns) FROM chunks WHERE volume = $1 AND id = $2",
             [.id(volume), .digest(id)]
-        ).map(chunk)
+        ).map(decode)
     }
 
     /// Returns a page of chunks of all volumes, ordered by volume and id, for a check of all
     /// chunks.
-    package func chunks(
+    package func page(
         after: (volume: Identifier, id: [UInt8]), limit: Int
     ) throws -> [ChunkRow] {
-        try rows(
+        try transaction.rows(
             """
             SELECT \(Self.columns) FROM chunks
             WHERE volume > $1 OR (volume = $1 AND id > $2) ORDER BY volume, id LIMIT $3
             """, [.id(after.volume), .bytes(after.id), .integer(Int64(limit))]
-        ).map(chunk)
+        ).map(decode)
     }
 
-    package func chunks(inPack pack: UInt32) throws -> [ChunkRow] {
-        try rows(
+    package func rows(inPack pack: UInt32) throws -> [ChunkRow] {
+        try transaction.rows(
             "SELECT \(Self.columns) FROM chunks WHERE pack = $1 ORDER BY place",
             [.integer(Int64(pack))]
-        ).map(chunk)
+        ).map(decode)
     }
 
     /// Returns damaged chunks that versions need.
-    package func wantedChunks(in volume: Identifier, limit: Int) throws -> [Digest] {
-        try rows(
+    package func wanted(in volume: Identifier, limit: Int) throws -> [Digest] {
+        try transaction.rows(
             """
             SELECT id FROM chunks WHERE state = 2 AND uses > 0 AND volume = $1 LIMIT $2
             """, [.id(volume), .integer(Int64(limit))]
@@ -71,11 +78,11 @@ extension LedgerTransaction {
     }
 
     /// Records that the chunk is stored at this place, whatever state it had before.
-    package func putChunk(
+    package func put(
         _ id: Digest, plain: Digest, at place: ChunkLocation, in volume: Identifier,
         time: Int64
     ) throws {
-        try execute(
+        try transaction.execute(
             """
             INSERT INTO chunks (\(Self.columns), since)
             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8)
@@ -90,10 +97,10 @@ extension LedgerTransaction {
     }
 
     /// Skips chunks that another compaction or upload has moved in the meantime.
-    package func moveChunk(
+    package func move(
         _ id: Digest, in volume: Identifier, from old: ChunkLocation, to new: ChunkLocation
     ) throws {
-        try execute(
+        try transaction.execute(
             """
             UPDATE chunks SET pack = $1, place = $2, stored = $3
             WHERE volume = $4 AND id = $5 AND pack = $6 AND place = $7
@@ -107,7 +114,7 @@ extension LedgerTransaction {
 
     /// Skips chunks that were uploaded again in the meantime.
     package func setDamaged(_ chunk: ChunkRow) throws {
-        try execute(
+        try transaction.execute(
             """
             UPDATE chunks SET state = 2 WHERE volume = $1 AND id = $2 AND pack = $3 AND place = $4
             """,
@@ -119,8 +126,8 @@ extension LedgerTransaction {
 
     /// Counts one more use of a stored chunk. Returns its length if this is the first use, and 0
     /// otherwise; nil if the chunk is not stored.
-    package func retainChunk(_ id: Digest, in volume: Identifier) throws -> UInt64? {
-        let found = try row(
+    package func retain(_ id: Digest, in volume: Identifier) throws -> UInt64? {
+        let found = try transaction.row(
             """
             UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0
             RETURNING uses, length
@@ -129,15 +136,15 @@ extension LedgerTransaction {
     }
 
     package func isThere(_ id: Digest, in volume: Identifier) throws -> Bool {
-        try row(
+        try transaction.row(
             "SELECT 1 FROM chunks WHERE volume = $1 AND id = $2 AND state = 0",
             [.id(volume), .digest(id)]) != nil
     }
 
     /// Counts one use less. Returns the chunk's length if no use is left, and 0 otherwise.
     @discardableResult
-    package func releaseChunk(_ id: Digest, in volume: Identifier) throws -> UInt64 {
-        let found = try row(
+    package func release(_ id: Digest, in volume: Identifier) throws -> UInt64 {
+        let found = try transaction.row(
             """
             UPDATE chunks SET uses = uses - 1 WHERE volume = $1 AND id = $2
             RETURNING uses, length
@@ -148,18 +155,18 @@ extension LedgerTransaction {
     // MARK: Collection
 
     /// Removes unused chunks that were condemned before `time`. Returns their number.
-    package func sweepChunks(condemnedBefore time: Int64, in volume: Identifier) throws -> Int {
-        try execute(
+    package func sweep(condemnedBefore time: Int64, in volume: Identifier) throws -> Int {
+        try transaction.execute(
             """
             DELETE FROM chunks WHERE volume = $1 AND uses = 0 AND state <> 0 AND since <= $2
             """, [.id(volume), .integer(time)])
     }
 
     /// Condemns unused chunks that arrived before `time`. Returns their number.
-    package func condemnChunks(
+    package func condemn(
         cameBefore time: Int64, in volume: Identifier, at now: Int64
     ) throws -> Int {
-        try execute(
+        try transaction.execute(
             """
             UPDATE chunks SET state = 1, since = $3
             WHERE volume = $1 AND uses = 0 AND state = 0 AND since <= $2
@@ -167,14 +174,16 @@ extension LedgerTransaction {
     }
 
     package func countCollection(of volume: Identifier) throws {
-        try execute(
+        try transaction.execute(
             "UPDATE volumes SET collection = collection + 1 WHERE id = $1", [.id(volume)])
     }
 
     /// Returns the stored bytes and the number of chunks in each pack.
     package func packUse() throws -> [UInt32: (bytes: UInt64, chunks: Int)] {
         var use: [UInt32: (bytes: UInt64, chunks: Int)] = [:]
-        for row in try rows("SELECT pack, sum(stored), count(*) FROM chunks GROUP BY pack", []) {
+        for row in try transaction.rows(
+            "SELECT pack, sum(stored), count(*) FROM chunks GROUP BY pack", [])
+        {
             use[UInt32(clamping: try row.integer(0))] = (
                 try row.count(1), Int(try row.integer(2))
             )

@@ -1,8 +1,61 @@
 import Model
 
-// Three images of one item (tree, agreement, hub) decide what is sent. A register is sent when the
-// tree shows a value that differs both from what was agreed on and from what the hub has now.
-extension SyncPlanner {
+/// Compares the three states of an item (`SyncPlanner`), which decides what is sent. A register is
+/// sent when the tree shows a value that differs both from what was agreed on and from what the hub
+/// has now.
+struct ItemComparison: Sendable {
+    let bugs: Set<SyncPlanner.Bug>
+
+    /// Compares the states and changes nothing, except that an item without differences does not
+    /// count as unsent any more.
+    func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
+        -> ItemDraft
+    {
+        var draft = ItemDraft(item: id, changes: [])
+        var mirror = try table.mirror(id) ?? Mirror()
+        if mirror.state == .underway, !bugs.contains(.sendsEchoes) { return draft }
+        mirror = try rebased(mirror, id, &table)
+        let local = try table.local(id)
+        if let local, let base = mirror.base, local.isAlive, base.image.isAlive,
+            local.kind != base.image.kind
+        {
+            draft.isAnotherKind = true
+            return draft
+        }
+        draft.changes = try changes(id, local, mirror, &table)
+        draft.current = local?.revision
+        draft.heldBack = try mirror.heldBack(local, &table)
+        draft.placement = draft.changes.lazy.compactMap(\.placement).first
+        if draft.changes.contains(.restore), let local {
+            draft.placement = try table.placement(local.name, in: local.parent)
+        }
+        if draft.changes.isEmpty {
+            if mirror.remote?.unified == nil, draft.heldBack.isEmpty {
+                try table.removeUnsent(id)
+            }
+        } else if let local, local.isAlive, !draft.isDeletion,
+            try !isKnown(local.parent, &table)
+        {
+            draft.waitsFor = local.parent
+        }
+        if !draft.revisions.isEmpty, !bugs.contains(.sendsEditsOfEdits) {
+            draft.isWaiting = try table.isSendingContents(id)
+        }
+        return draft
+    }
+
+    private func isKnown<T: DeviceTable>(_ parent: Identifier, _ table: inout T) throws(T.Failure)
+        -> Bool
+    {
+        if parent == .root || bugs.contains(.forgetsParent) { return true }
+        guard let mirror = try table.mirror(parent) else { return false }
+        guard let base = mirror.base else { return mirror.remote?.kind == .directory }
+        // A directory that was a package is about to get a new id.
+        guard base.image.kind == .directory else { return false }
+        let session = try table.session()
+        return mirror.remote != nil || base.isOf(session)
+    }
+
     func changes<T: DeviceTable>(
         _ id: Identifier, _ local: Image?, _ mirror: Mirror, _ table: inout T
     ) throws(T.Failure) -> [Change] {
@@ -195,9 +248,12 @@ extension SyncPlanner {
         mirror.base = base
         return mirror
     }
+}
 
-    func agreement(_ state: ItemState, _ session: Session) -> Agreement {
-        Agreement(
+extension Agreement {
+    /// What is agreed on when the tree shows a state of the hub.
+    init(_ state: ItemState, _ session: Session) {
+        self.init(
             image: Image(state), placedBy: state.placedBy, placedAt: state.placedAt,
             attributedAt: state.attributes.mapValues(\.moment), sequence: state.sequence,
             volumeEpoch: session.volumeEpoch, generation: session.generation)

@@ -4,7 +4,7 @@ import Model
 // and names at the hub are unique at any time. So the change of the item that leaves a name is sent
 // before that of the item that takes it. Otherwise the hub would give the second item its spare
 // name, although no other device had ever used that name.
-extension SyncPlanner {
+extension ItemComparison {
     /// Changes that have to be sent before a change of placement.
     struct Obstacles {
         /// The item that has the name at the hub and has left it on this device.
@@ -20,7 +20,9 @@ extension SyncPlanner {
     /// - Returns: The draft itself when no other item has to be sent first. When that other item
     ///   waits for this one, a draft that gives this item a temporary name. Nil when the draft has
     ///   to wait.
-    func inOrder<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
+    func inOrder<T: DeviceTable>(_ draft: ItemDraft, _ table: inout T) throws(T.Failure)
+        -> ItemDraft?
+    {
         guard let placement = draft.placement, !bugs.contains(.takesNamesTooEarly) else {
             return draft
         }
@@ -32,7 +34,8 @@ extension SyncPlanner {
     }
 
     /// A draft with only the change of placement, to a name that no other item has.
-    func aside<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
+    func aside<T: DeviceTable>(_ draft: ItemDraft, _ table: inout T) throws(T.Failure) -> ItemDraft?
+    {
         guard let placement = draft.placement else { return nil }
         let spare = try table.placement(
             placement.name.withMark(of: draft.item), in: placement.parent)
@@ -93,7 +96,7 @@ extension SyncPlanner {
         while let next = open.popLast() {
             if next == id { return true }
             guard seen.insert(next).inserted, seen.count < 1024 else { continue }
-            let draft = try self.draft(next, in: &table)
+            let draft = try draft(next, in: &table)
             if draft.isDeletion { open += try movedOut(of: next, &table) }
             if let parent = draft.waitsFor { open.append(parent) }
             guard let placement = draft.placement else { continue }

@@ -1,0 +1,10 @@
+/// What the journal knows of the volume's hub: the states on which both agree, the operations that
+/// the hub has not confirmed, and the items that were not compared yet. It is valid as long as its
+/// reader.
+package struct HubTables {
+    let reader: Reader
+}
+
+extension Reader {
+    package var hub: HubTables { HubTables(reader: self) }
+}
