@@ -4,6 +4,12 @@ import Foundation
 // Handles keys.
 extension Program {
     func press(_ key: Key) async throws {
+        // Letters that were typed before the terminal was read arrive as one text. Each may be a
+        // command, after which the next one means something else.
+        if case .text(let text) = key, text.count > 1, lettersAreCommands {
+            for letter in text { try await press(.text(String(letter))) }
+            return
+        }
         message = ""
         if prompt != nil {
             try await pressInPrompt(key)
@@ -15,6 +21,8 @@ extension Program {
             try await pressInList(key)
         }
     }
+
+    private var lettersAreCommands: Bool { prompt == nil && (note == nil || !conflicts.isEmpty) }
 
     private func pressInList(_ key: Key) async throws {
         switch key {

@@ -240,6 +240,24 @@ import Testing
         }
     }
 
+    @Test("letters that arrive together are commands and text as if they came one by one")
+    func typedAhead() throws {
+        let home = try TemporaryDirectory("notes")
+        try home.write("kept\n", to: "a.md")
+        let terminal = try Terminal(
+            [Programs.path("cloud-notes"), home.path], directory: "/")
+        defer { terminal.close() }
+        try terminal.wait(for: "kept")
+        try terminal.type("na.md")
+        try terminal.press("Enter")
+        try terminal.wait(for: "a.md exists already")
+        try terminal.type("nb.md")
+        try terminal.press("Enter")
+        try terminal.wait(for: "● saved")
+        let names = try FileManager.default.contentsOfDirectory(atPath: home.path)
+        #expect(Set(names) == ["a.md", "b.md"])
+    }
+
     @Test("it says that it needs a directory and a terminal") func refusals() throws {
         let program = Programs.path("cloud-notes")
         #expect(try Command(program).run().status == 64)
