@@ -75,6 +75,13 @@ let moving: [Target] = [
         ],
         // The programs are installed as single files, so what pages consist of is part of them.
         resources: [.embedInCode("Resources")]),
+    // The hub's volumes for programs that know WebDAV.
+    .target(
+        name: "HubWebDAV",
+        dependencies: [
+            "Hub", "HubProtocol", "Reconcile", "ChunkStore", "Model",
+            .product(name: "Hummingbird", package: "hummingbird"),
+        ]),
     // The hub's ledger in PostgreSQL.
     .target(name: "HubPostgres", dependencies: ["Hub", "Model", "CPostgres"]),
     // The hub's blobs in S3.
@@ -121,8 +128,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubPostgres", "HubS3",
-            "HubProtocol", "Coordination", "Model", "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubWebDAV", "HubPostgres",
+            "HubS3", "HubProtocol", "Coordination", "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -174,16 +181,17 @@ let tests: [Target] = [
     .testTarget(
         name: "HubTests",
         dependencies: [
-            "Hub", "HubPages", "HubPostgres", "HubS3", "HubProtocol", "Reconcile", "ChunkStore",
-            "Model", "SystemCalls", "CLinux", "Support",
+            "Hub", "HubPages", "HubWebDAV", "HubPostgres", "HubS3", "HubProtocol", "Reconcile",
+            "ChunkStore", "Model", "SystemCalls", "CLinux", "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),
     .testTarget(
         name: "SyncTests",
         dependencies: [
-            "Sync", "Hub", "HubProtocol", "Reconcile", "Volume", "Journal", "ChunkStore", "Model",
-            "SystemCalls", "CLinux", "Control", "FileCoordination", "Support", "concord", "fsctl",
+            "Sync", "Hub", "HubWebDAV", "HubProtocol", "Reconcile", "Volume", "Journal",
+            "ChunkStore", "Model", "SystemCalls", "CLinux", "Control", "FileCoordination",
+            "Support", "concord", "fsctl",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "Logging", package: "swift-log"),
         ]),

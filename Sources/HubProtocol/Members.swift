@@ -48,9 +48,9 @@ package enum VolumeOperation: String, Sendable, CaseIterable {
     case changeMembers
     /// Removes the account itself from the members.
     case leave
-    /// Shows what the volume has in a browser.
+    /// Shows what the volume has in a browser, or by WebDAV.
     case page
-    /// Changes the volume by a form of a page.
+    /// Changes the volume by a form of a page, or by WebDAV.
     case pageForm
 }
 

@@ -8,6 +8,8 @@ package enum Routes {
     package static let selfEpoch = "/v1/devices/self/epoch"
     package static let selfSplit = "/v1/devices/self/split"
     package static let selfToken = "/v1/devices/self/token"
+    /// WebDAV, which devices do not use.
+    package static let webDAV = "/dav"
     package static let volumes = "/v1/volumes"
     package static let health = "/healthz"
     package static let metrics = "/metrics"

@@ -3,6 +3,7 @@ import HubPages
 import HubPostgres
 import HubProtocol
 import HubS3
+import HubWebDAV
 import Logging
 import Model
 import Support
@@ -58,7 +59,8 @@ final class RunningHub: Sendable {
                 clock: clock)
         }
         let server = HubServer(
-            hub, listening: ListenAddress(host: "127.0.0.1", port: 0), pages: Pages(hub))
+            hub, listening: ListenAddress(host: "127.0.0.1", port: 0),
+            pages: [Pages(hub), WebDAV(hub)])
         let (ports, port) = AsyncStream<Int>.makeStream()
         serving = Task {
             defer { port.finish() }

@@ -171,7 +171,7 @@ package struct Administration: Sendable {
 }
 
 extension LedgerTransaction {
-    fileprivate func existingAccount(_ name: String) throws -> Account {
+    func existingAccount(_ name: String) throws -> Account {
         guard let account = try account(named: name) else {
             throw VolumeError(
                 .notFound, "There is no user \(name): concord hub user list shows who there is.")

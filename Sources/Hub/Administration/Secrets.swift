@@ -7,6 +7,8 @@ package enum TokenUse: Hashable, Sendable {
     case device
     /// A browser, whose session ends after this time in nanoseconds.
     case browser(lifetime: Int64)
+    /// A program that uses WebDAV. It has a password in place of a token.
+    case webDAV
 
     /// The beginning of the token. A browser's token is refused as a device's token and the other
     /// way round, so that a stolen session cannot create devices, which would outlive it.
@@ -14,12 +16,13 @@ package enum TokenUse: Hashable, Sendable {
         switch self {
         case .device: "cct_"
         case .browser: "ccb_"
+        case .webDAV: "ccd_"
         }
     }
 
     var lifetime: Int64 {
         switch self {
-        case .device: Secret.tokenTime
+        case .device, .webDAV: Secret.tokenTime
         case .browser(let lifetime): lifetime
         }
     }
@@ -31,9 +34,14 @@ package enum Secret {
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
     /// Returns a code `XXXXX-XXXXX-XXXXX-XXXXX` with 100 random bits.
-    package static func code() -> String {
+    package static func code() -> String { code(groups: 4) }
+
+    /// Returns a password for WebDAV, `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`, with 125 random bits.
+    package static func password() -> String { code(groups: 5) }
+
+    private static func code(groups: Int) -> String {
         var source = SystemRandomNumberGenerator()
-        let groups = (0..<4).map { _ in
+        let groups = (0..<groups).map { _ in
             String(
                 decoding: (0..<5).map { _ in digits.randomElement(using: &source)! },
                 as: UTF8.self)
@@ -72,6 +80,13 @@ package enum Secret {
     package static func hash(code: String) -> Digest {
         let letters = code.uppercased().utf8.filter { digits.contains($0) }
         return .sha256(Array(letters))
+    }
+
+    /// Hashes a password. No token has the same hash, so a password is not valid as one, and the
+    /// other way round.
+    package static func hash(password: String) -> Digest {
+        let letters = password.uppercased().utf8.filter { digits.contains($0) }
+        return .sha256(Array(TokenUse.webDAV.prefix.utf8) + letters)
     }
 
     package static func hash(token: String) -> Digest { .sha256(Array(token.utf8)) }

@@ -14,9 +14,10 @@ struct Commit: Sendable {
     let volume: Identifier
     /// The time when the request arrived, in nanoseconds since 1970.
     let received: Int64
-    /// Whether the device has the contents of the versions that it commits. A browser has not.
+    /// Whether the device has the contents of the versions that it commits. A browser has not, and
+    /// neither has a program that uses WebDAV.
     var keepsContents = true
-    /// `.commit`, or `.pageForm` for a browser.
+    /// `.commit`, or `.pageForm` for a browser and WebDAV.
     var operation: VolumeOperation { keepsContents ? .commit : .pageForm }
     let clock: @Sendable () -> Int64
     var versionLimits = VersionLimits()

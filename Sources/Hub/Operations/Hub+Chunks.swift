@@ -36,7 +36,7 @@ extension Hub {
     }
 
     /// Begins an upload: the chunks of one request's body, whose memory counts in the budget.
-    func upload(to volume: VolumeRow, for caller: Caller, _ budget: BodyBudget) -> Upload {
+    package func upload(to volume: VolumeRow, for caller: Caller, _ budget: BodyBudget) -> Upload {
         Upload(hub: self, volume: volume, caller: caller, budget: budget)
     }
 
@@ -108,13 +108,13 @@ extension Hub {
 
 /// Receives the chunks of one request's body. Chunks that arrived completely are kept even if the
 /// rest of the body never arrives.
-struct Upload {
+package struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
     private let caller: Caller
     private let budget: BodyBudget
     private var held: [(id: Digest, chunk: PlainChunk)] = []
-    private(set) var heldBytes = 0
+    package private(set) var heldBytes = 0
     private var count = 0
     private(set) var answer = ChunksAnswer(kept: 0, bad: [])
 
@@ -159,6 +159,24 @@ struct Upload {
         if heldBytes >= Upload.together { try await flush() }
     }
 
+    /// Accepts a chunk that was cut here, from a body of any length.
+    ///
+    /// - Parameter otherBytes: What else of the body is held.
+    package mutating func add(cut bytes: [UInt8], beside otherBytes: Int) async throws
+        -> ChunkReference
+    {
+        if !budget.isHeld(otherBytes + heldBytes + bytes.count) {
+            try await flush()
+            try budget.hold(otherBytes + bytes.count)
+        }
+        let digest = Digest.sha256(bytes)
+        held.append(
+            (.keyed(by: volume.chunkKey, digest.bytes), PlainChunk(plain: digest, bytes: bytes)))
+        heldBytes += bytes.count
+        if heldBytes >= Upload.together { try await flush() }
+        return ChunkReference(id: digest, length: UInt32(bytes.count))
+    }
+
     /// Decodes a chunk. Its bytes can be a thousand times those that were sent, and an upload may
     /// wait for long before they are written, so they count in the budget. Returns nil, and keeps
     /// nothing, if they do not fit.
@@ -187,7 +205,7 @@ struct Upload {
     }
 
     /// Writes the collected chunks durably to the blobs, and afterwards records them in the ledger.
-    mutating func flush() async throws {
+    package mutating func flush() async throws {
         guard !held.isEmpty else { return }
         let (come, hub, volume) = (held, self.hub, self.volume.id)
         held = []

@@ -17,6 +17,7 @@ package final class Hub: Sendable {
     package let metrics = Metrics()
     let gate = UploadGate()
     let enrolments = RateLimit(limit: 10, seconds: 60)
+    let passwords = KnownPasswords()
     /// Limits how often an account may name users that do not exist.
     let memberNames = RateLimit(limit: 10, seconds: 60)
     let packs = PackSizes()

@@ -3,7 +3,7 @@ import Model
 import Synchronization
 
 /// Accounts for the memory that one request's body takes, for the lifetime of this object. Pages
-/// use it for what they hold of a document.
+/// and WebDAV use it for what they hold of a document.
 package final class BodyBudget: Sendable {
     private let shares: SharedBudget<Identifier>
     private let state = Mutex<(account: Identifier?, bytes: Int)>((nil, 0))
@@ -26,7 +26,7 @@ package final class BodyBudget: Sendable {
     /// Sets how many bytes of the body are in memory from now on.
     ///
     /// - Throws: `.busy` if all bodies of the account, or of the hub, take too much memory.
-    func hold(_ bytes: Int) throws(Failure) {
+    package func hold(_ bytes: Int) throws(Failure) {
         if !isHeld(bytes) { throw BodyBudget.busy }
     }
 

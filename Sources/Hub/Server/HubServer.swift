@@ -36,10 +36,10 @@ package struct ListenAddress: Sendable {
 package struct HubServer: Sendable {
     let hub: Hub
     let listening: ListenAddress
-    let pages: (any PageServer)?
+    let pages: [any PageServer]
 
     /// - Parameter pages: What answers the paths that are not part of the protocol.
-    package init(_ hub: Hub, listening: ListenAddress, pages: (any PageServer)? = nil) {
+    package init(_ hub: Hub, listening: ListenAddress, pages: [any PageServer] = []) {
         self.hub = hub
         self.listening = listening
         self.pages = pages

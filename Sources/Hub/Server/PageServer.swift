@@ -1,7 +1,10 @@
 import Hummingbird
 
-/// Answers paths that are not part of the protocol: the pages that people see in a browser.
+/// Answers paths that are not part of the protocol: pages that people see in a browser, or WebDAV.
 package protocol PageServer: Sendable {
+    /// The name of these paths in the metrics.
+    var route: String { get }
+
     /// Whether the path, which may have a query, is one of these.
     func owns(_ path: String) -> Bool
 

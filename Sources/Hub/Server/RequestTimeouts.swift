@@ -19,6 +19,8 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     private var isReading = false
     private var isAnswering = false
+    /// The bytes of a long body since the deadline was set; nil if the deadline is for all of it.
+    private var longBytes: Int?
 
     init(_ limits: CallerLimits, _ connections: SharedBudget<String>) {
         self.limits = limits
@@ -65,16 +67,28 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
             let isUnauthenticated =
                 head.headerFields[.authorization] == nil
                 || head.path?.hasPrefix(Routes.enrol) ?? true
+            let isLong = head.path?.hasPrefix(Routes.webDAV + "/") ?? false
+            longBytes = isLong && !isUnauthenticated ? 0 : nil
             expect(
                 within: isUnauthenticated ? limits.unauthenticatedSeconds : limits.requestSeconds,
                 context)
-        case .body: break
+        case .body(let part): count(part.readableBytes, context)
         case .end:
             isReading = false
             deadline?.cancel()
             if !isAnswering { expect(within: limits.idleSeconds, context) }
         }
         context.fireChannelRead(data)
+    }
+
+    /// A document arrives by WebDAV in one body, which may be as long as many requests of a device.
+    /// It has a new deadline for each part that is as long as one of those.
+    private func count(_ bytes: Int, _ context: ChannelHandlerContext) {
+        guard let before = longBytes else { return }
+        longBytes = before + bytes
+        guard before + bytes >= HubLimits.uploadBytes else { return }
+        longBytes = 0
+        expect(within: limits.requestSeconds, context)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {

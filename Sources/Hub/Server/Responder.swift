@@ -29,7 +29,7 @@ extension HTTPField.Name {
 /// Routes requests, and answers each error with a `Failure`.
 struct Responder: HTTPResponder {
     let hub: Hub
-    let pages: (any PageServer)?
+    let pages: [any PageServer]
     /// Whether this process decrypts the connections.
     let isEncrypted: Bool
 
@@ -39,8 +39,8 @@ struct Responder: HTTPResponder {
         let path = request.head.path ?? "/"
         var route = "other"
         var response: Response
-        if let pages, pages.owns(path) {
-            route = "pages"
+        if let pages = pages.first(where: { $0.owns(path) }) {
+            route = pages.route
             response = await pages.answer(request, from: client(of: call, context))
         } else {
             do {
@@ -51,7 +51,12 @@ struct Responder: HTTPResponder {
                 response = self.response(to: Failure(answering: error, hub, path: path))
             }
         }
-        if request.method == .head { response.body = ResponseBody() }
+        if request.method == .head {
+            // The header says how long the body of a GET is, and a new body would change it.
+            let length = response.headers[.contentLength]
+            response.body = ResponseBody()
+            response.headers[.contentLength] = length
+        }
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         hub.metrics.serve(route, status: response.status.code, seconds: seconds)
         return response

@@ -102,7 +102,7 @@ struct ComparePage {
     private func text(_ revision: Revision) async throws -> String? {
         guard revision.size <= PageLimits.comparedBytes else { return nil }
         guard let entry = try await Document(place).entries(of: revision).first else { return nil }
-        let content = try Content(place, entry)
+        let content = try place.content(entry)
         return ShownText.text(
             try await content.beginning(PageLimits.comparedBytes), isCut: false)
     }

@@ -54,7 +54,7 @@ struct Document: Sendable {
     func entries(of revision: Revision) async throws -> [Manifest.Entry] {
         let volume = place.volume.id
         return try await place.session.hub.ledger.read {
-            try $0.entries(of: revision.id, in: volume)
+            try Content.entries(of: revision.id, in: volume, $0)
         }
     }
 

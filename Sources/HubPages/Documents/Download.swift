@@ -33,7 +33,7 @@ struct Download {
             ? place.item.name
             : String(
                 decoding: entry.path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-        return answer(try Content(place, entry), named: name)
+        return answer(try place.content(entry), named: name)
     }
 
     private func answer(_ content: Content, named name: String) -> Response {
@@ -96,39 +96,5 @@ struct Download {
         return (shows ? "inline" : "attachment")
             + "; filename=\"\(String(decoding: plain, as: UTF8.self))\""
             + "; filename*=UTF-8''\(Fields.encoded(name))"
-    }
-}
-
-/// The part of a file that a request asks for.
-enum ByteRange: Equatable {
-    case all
-    case part(Range<UInt64>)
-    /// The file has no such part.
-    case none
-
-    /// - Parameter header: The header `Range`. Several ranges and other units are ignored, as
-    ///   RFC 9110 allows.
-    init(_ header: String?, size: UInt64) {
-        let unit = "bytes="
-        let text = header?.filter { $0 != " " } ?? ""
-        let ends = text.dropFirst(unit.count).split(
-            separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard text.hasPrefix(unit), ends.count == 2, !text.contains(","),
-            ends.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } })
-        else {
-            self = .all
-            return
-        }
-        switch (UInt64(ends[0]), UInt64(ends[1])) {
-        case (let first?, let last):
-            guard first < size, last.map({ $0 >= first }) ?? true else {
-                self = .none
-                return
-            }
-            self = .part(first..<min(size - 1, last ?? .max) + 1)
-        case (nil, let count?):
-            self = count == 0 || size == 0 ? .none : .part(size - min(count, size)..<size)
-        case (nil, nil): self = .all
-        }
     }
 }

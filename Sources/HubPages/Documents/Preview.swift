@@ -36,7 +36,7 @@ struct Preview: Sendable {
         case .text, nil:
             guard type.mayBeText else { return nil }
             do {
-                let content = try Content(place, entry)
+                let content = try place.content(entry)
                 let bytes = try await content.beginning(PageLimits.textBytes)
                 guard let text = ShownText.text(bytes, isCut: content.size > UInt64(bytes.count))
                 else { return nil }

@@ -54,6 +54,11 @@ struct Place: Sendable {
         return try transaction.item(id, in: volume)
     }
 
+    /// The contents of a file of this document.
+    func content(_ entry: Manifest.Entry) throws(Failure) -> Content {
+        try Content(entry, in: volume, of: session.hub, for: session.caller)
+    }
+
     /// Whether the pages have forms that change the volume.
     var hasForms: Bool { role.allows(.pageForm) }
 

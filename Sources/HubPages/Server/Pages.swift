@@ -11,6 +11,8 @@ package struct Pages: PageServer {
 
     package init(_ hub: Hub) { self.hub = hub }
 
+    package var route: String { "pages" }
+
     package func owns(_ path: String) -> Bool {
         let path = path.prefix { $0 != "?" }
         return path == "/" || path == PagePath.top || path.hasPrefix(PagePath.top + "/")

@@ -16,7 +16,8 @@ struct HubCommand: ParsableCommand {
             """,
         subcommands: [
             HubServeCommand.self, HubUserCommand.self, HubInviteCommand.self,
-            HubMemberCommand.self, HubDevicesCommand.self, HubRevokeCommand.self,
+            HubPasswordCommand.self, HubMemberCommand.self, HubDevicesCommand.self,
+            HubRevokeCommand.self,
             HubCheckCommand.self, HubBackupCommand.self, HubCollectCommand.self,
             HubRestoredCommand.self,
         ],

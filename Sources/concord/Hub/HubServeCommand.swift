@@ -4,6 +4,7 @@ import Control
 import Glibc
 import Hub
 import HubPages
+import HubWebDAV
 import Model
 
 struct HubServeCommand: ParsableCommand {
@@ -36,6 +37,15 @@ struct HubServeCommand: ParsableCommand {
             "Whether browsers get pages for people, below /web: on, off.", valueName: "on|off"))
     var pages = PagesOption.on
 
+    @Option(
+        help: ArgumentHelp(
+            "Whether programs may use volumes by WebDAV, below /dav: on, off.",
+            discussion: """
+                They sign in with passwords from concord hub password.
+                """,
+            valueName: "on|off"))
+    var webdav = PagesOption.off
+
     @Flag(
         help: """
             Start although the ledger or the blobs are missing: with a new ledger, or asking \
@@ -52,14 +62,16 @@ struct HubServeCommand: ParsableCommand {
         // The bodies of requests are large blocks, of which heaps would keep the most there were.
         cl_limit_heaps(2, 128 << 10)
         let log = LogFile(path: nil).logger("hub")
-        let (directory, rebuilds, hasPages) = (try hub.directory(), rebuild, pages == .on)
+        let (directory, rebuilds) = (try hub.directory(), rebuild)
+        let (hasPages, hasWebDAV) = (pages == .on, webdav == .on)
         try BlockingCall.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             if listening.isUnencrypted {
                 log.warning(
                     "there is no certificate: everybody on the way can read what devices send")
             }
-            let pages = hasPages ? Pages(hub) : nil
+            var pages: [any PageServer] = hasPages ? [Pages(hub)] : []
+            if hasWebDAV { pages.append(WebDAV(hub)) }
             try await HubServer(hub, listening: listening, pages: pages).run { port in
                 let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host
                 let line = "concord: the hub listens on \(listening.scheme)://\(host):\(port)\n"

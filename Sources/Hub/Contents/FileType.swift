@@ -1,18 +1,18 @@
 import Model
 
 /// The media type of a file, by its name, and how a page can show it.
-struct FileType: Hashable, Sendable {
-    enum Preview: Hashable, Sendable { case text, picture, pdf }
+package struct FileType: Hashable, Sendable {
+    package enum Preview: Hashable, Sendable { case text, picture, pdf }
 
-    let media: String
-    let preview: Preview?
+    package let media: String
+    package let preview: Preview?
 
     /// Whether the contents may be a text although the name does not say so.
-    var mayBeText: Bool { preview == .text || media == FileType.octets }
+    package var mayBeText: Bool { preview == .text || media == FileType.octets }
 
     private static let octets = "application/octet-stream"
 
-    init(name: String) {
+    package init(name: String) {
         let ending = String(decoding: Name(name).fileExtension, as: UTF8.self).lowercased()
         if let picture = FileType.pictures[ending] {
             (media, preview) = (picture, .picture)

@@ -1,25 +1,26 @@
 import ChunkStore
-import Hub
 import HubProtocol
 import Model
 import Reconcile
 
 /// The stored contents of one version: a file, or one file of a package.
-struct Content: Sendable {
-    let hub: Hub
+package struct Content: Sendable {
+    package let hub: Hub
     let volume: VolumeRow
     private let caller: Caller
     let chunks: [ChunkReference]
-    let size: UInt64
+    package let size: UInt64
     /// Counts the list of chunks and the longest one for as long as the contents are read. A short
     /// manifest can stand for a long list.
     private let budget: BodyBudget
 
     /// - Throws: `.busy` if the account reads too much at once.
-    init(_ place: Place, _ entry: Manifest.Entry) throws(Failure) {
-        hub = place.session.hub
-        volume = place.volume
-        caller = place.session.caller
+    package init(
+        _ entry: Manifest.Entry, in volume: VolumeRow, of hub: Hub, for caller: Caller
+    ) throws(Failure) {
+        self.hub = hub
+        self.volume = volume
+        self.caller = caller
         chunks = entry.chunks
         size = entry.size
         budget = BodyBudget(of: hub, for: caller.account)
@@ -28,7 +29,8 @@ struct Content: Sendable {
             throw Failure(
                 .busy,
                 "Too much is sent to your account at once, or this document is too large for the "
-                    + "hub's pages. Try again when other downloads have ended, or use a device.")
+                    + "hub's pages and WebDAV. Try again when other downloads have ended, or use a "
+                    + "device.")
         }
     }
 
@@ -37,17 +39,17 @@ struct Content: Sendable {
     /// Returns up to `limit` bytes from the beginning.
     ///
     /// - Throws: `.missing` if the hub does not have these bytes.
-    func beginning(_ limit: Int) async throws -> [UInt8] {
+    package func beginning(_ limit: Int) async throws -> [UInt8] {
         var reader = reader(of: 0..<min(size, UInt64(limit)))
         var all: [UInt8] = []
         while let bytes = try await reader.next() { all += bytes }
         return all
     }
 
-    func reader(of range: Range<UInt64>) -> Reader { Reader(content: self, range: range) }
+    package func reader(of range: Range<UInt64>) -> Reader { Reader(content: self, range: range) }
 
     /// Reads a range of the contents piece by piece.
-    struct Reader {
+    package struct Reader {
         let content: Content
         let range: Range<UInt64>
         private var offset: UInt64 = 0
@@ -67,7 +69,7 @@ struct Content: Sendable {
         /// Returns the next bytes; nil at the end.
         ///
         /// - Throws: `.missing` if the hub does not have them.
-        mutating func next() async throws -> ArraySlice<UInt8>? {
+        package mutating func next() async throws -> ArraySlice<UInt8>? {
             let chunks = content.chunks
             while index < chunks.count, offset < range.upperBound {
                 let chunk = chunks[index]
@@ -112,17 +114,20 @@ struct Content: Sendable {
     }
 }
 
-extension LedgerTransaction {
+extension Content {
     /// The files and directories that a version consists of. A plain file has one, without a path.
     ///
     /// - Throws: `.notFound`, `.tooLarge`.
-    func entries(of revision: Identifier, in volume: Identifier) throws -> [Manifest.Entry] {
-        guard let bytes = try manifest(of: revision, in: volume),
+    package static func entries(
+        of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction
+    ) throws -> [Manifest.Entry] {
+        guard let bytes = try transaction.manifest(of: revision, in: volume),
             let outline = ManifestOutline(encoded: bytes)
         else { throw Failure(.notFound, "The hub does not have this version.") }
         let count = outline.entries.reduce(0) { $0 + $1.chunks.count }
         guard count <= HubLimits.references, let manifest = Manifest(encoded: bytes) else {
-            throw Failure(.tooLarge, "This version is too large for the hub's pages.")
+            throw Failure(
+                .tooLarge, "This version is too large for the hub's pages and WebDAV.")
         }
         return manifest.entries
     }

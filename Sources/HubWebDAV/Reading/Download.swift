@@ -1,0 +1,84 @@
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+import NIOCore
+import Reconcile
+
+/// Sends the contents of a document, or of a file in a package.
+struct Download {
+    private let place: Place
+    private var request: Request { place.session.request }
+
+    init(_ place: Place) { self.place = place }
+
+    func answer() async throws -> Response {
+        let entry: Manifest.Entry
+        let item: ItemState
+        switch try place.existing() {
+        case .item(let file) where file.kind == .file:
+            (item, entry) = (file, try await self.entry(of: file))
+        case .part(let part, let package) where part.kind == .file: (item, entry) = (package, part)
+        default:
+            throw Refusal(405, "This is a folder: PROPFIND with the header Depth: 1 lists it.")
+        }
+        guard let volume = place.access?.volume else { throw Place.nothing }
+        // A file of a package has no version of its own, but that of the package.
+        let tag = item.tag
+        let modified = entry.path.isEmpty ? item.modified : entry.modified
+        var headers = Reply.headers
+        headers[.eTag] = tag
+        if let modified { headers[.lastModified] = HTTPDate.text(modified) }
+        let conditions = Conditions(request)
+        try conditions.check(exists: true, tag: tag)
+        if conditions.isFresh(tag: tag) { return Reply.empty(304, headers) }
+        headers[.contentType] = FileType(name: place.address.name).media
+        headers[.contentDisposition] = "attachment"
+        headers[.acceptRanges] = "bytes"
+        let content = try Content(
+            entry, in: volume, of: place.session.hub, for: place.session.caller)
+        let range = conditions.appliesRange(tag: tag) ? request.headers[.range] : nil
+        switch ByteRange(range, size: content.size) {
+        case .all: return response(content, 0..<content.size, .ok, headers)
+        case .part(let part):
+            headers[.contentRange] =
+                "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(content.size)"
+            return response(content, part, .partialContent, headers)
+        case .none:
+            headers[.contentRange] = "bytes */\(content.size)"
+            return Reply.empty(416, headers)
+        }
+    }
+
+    /// A file that nobody has written to has no version yet.
+    private func entry(of file: ItemState) async throws -> Manifest.Entry {
+        guard let current = file.current, let volume = place.access?.volume.id else {
+            return Manifest.Entry()
+        }
+        let entries = try await place.session.hub.ledger.read {
+            try Content.entries(of: current.id, in: volume, $0)
+        }
+        guard let entry = entries.first else { throw Place.nothing }
+        return entry
+    }
+
+    private func response(
+        _ content: Content, _ range: Range<UInt64>, _ status: HTTPResponse.Status,
+        _ headers: HTTPFields
+    ) -> Response {
+        var headers = headers
+        headers[.contentLength] = String(range.upperBound - range.lowerBound)
+        let hub = content.hub
+        return Response(
+            status: status, headers: headers,
+            body: ResponseBody { writer in
+                var reader = content.reader(of: range)
+                while let bytes = try await reader.next() {
+                    hub.metrics.bytesOut.add(bytes.count)
+                    try await writer.write(ByteBuffer(bytes: bytes))
+                }
+                try await writer.finish(nil)
+            })
+    }
+}

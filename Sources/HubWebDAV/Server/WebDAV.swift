@@ -1,0 +1,49 @@
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+
+/// The hub's volumes for programs that know WebDAV (RFC 4918), below `/dav`.
+package struct WebDAV: PageServer {
+    private let hub: Hub
+
+    package init(_ hub: Hub) { self.hub = hub }
+
+    package var route: String { "webdav" }
+
+    package func owns(_ path: String) -> Bool {
+        let path = path.prefix { $0 != "?" }
+        return path == Address.top || path.hasPrefix(Address.top + "/")
+    }
+
+    package func answer(_ request: Request, from client: PageClient) async -> Response {
+        do {
+            // Some clients ask what is possible before they have a password.
+            if request.method == .options { return options }
+            let session = try await Session(hub, request, client)
+            return try await answer(session)
+        } catch let refusal as Refusal {
+            var answer = Reply.refusal(refusal)
+            if refusal.status == 405 { answer.headers[.allow] = WebDAV.methods }
+            return answer
+        } catch {
+            return Reply.failure(Failure(answering: error, hub, path: request.head.path ?? ""))
+        }
+    }
+
+    private static let methods = "OPTIONS, GET, HEAD, PROPFIND"
+
+    private var options: Response {
+        Reply.empty(200, [.dav: "1", .allow: WebDAV.methods, .author: "DAV"])
+    }
+
+    private func answer(_ session: Session) async throws -> Response {
+        let address = try Address(path: session.request.head.path ?? "")
+        let place = try await Place(address, session)
+        switch session.request.method.rawValue {
+        case "GET", "HEAD": return try await Download(place).answer()
+        case "PROPFIND": return try await PropertySearch(place).answer()
+        default: throw Refusal.notAllowed
+        }
+    }
+}
