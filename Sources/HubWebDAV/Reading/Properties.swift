@@ -14,6 +14,8 @@ struct Properties: Sendable {
     var media: String?
     /// The bytes that the volume's owner may still store, and stores; nil if there is no quota.
     var quota: (available: UInt64, used: UInt64)?
+    /// Properties that clients have set: whole elements, by their names.
+    var dead: [ElementName: String] = [:]
 
     init(top address: Address) {
         self.address = address
@@ -26,6 +28,7 @@ struct Properties: Sendable {
         isCollection = item.isCollection
         name = address.name
         modified = item.modified
+        dead = DeadProperties.all(of: item)
         guard item.kind == .file else { return }
         size = item.current?.size ?? 0
         tag = item.tag
@@ -53,11 +56,12 @@ struct Properties: Sendable {
             found = Properties.usual.compactMap { name in
                 value(of: name).map { _ in "<D:\(name)/>" }
             }
+            found += dead.keys.map { Element(name: $0).serialized() }
         case .all(let included):
             let names = Properties.usual.map { ElementName.dav($0) }
             let others = included.filter { !names.contains($0) }
             var ignored: [String] = []
-            for name in names + others { add(name, &found, &ignored) }
+            for name in names + others + dead.keys { add(name, &found, &ignored) }
         case .some(let names):
             for name in names { add(name, &found, &missing) }
         }
@@ -79,7 +83,9 @@ struct Properties: Sendable {
     }
 
     private func add(_ name: ElementName, _ found: inout [String], _ missing: inout [String]) {
-        if name.space == "DAV:", let value = value(of: name.local) {
+        if let element = dead[name] {
+            found.append(element)
+        } else if name.space == "DAV:", let value = value(of: name.local) {
             let end = value.isEmpty ? "/>" : ">\(value)</D:\(name.local)>"
             found.append("<D:\(name.local)" + end)
         } else {
@@ -109,7 +115,4 @@ struct Properties: Sendable {
         default: nil
         }
     }
-
-    /// The names of all live properties, which no client can set.
-    static let live: Set<String> = Set(usual + ["quota-available-bytes", "quota-used-bytes"])
 }

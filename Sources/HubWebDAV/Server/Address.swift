@@ -15,7 +15,10 @@ struct Address: Hashable, Sendable {
     /// - Parameter path: As the request has it, with a query or without. It is decoded once.
     /// - Throws: `.malformed`, also for names that no item can have; `.notFound`.
     init(path: some StringProtocol) throws(Failure) {
-        let path = path.prefix { $0 != "?" && $0 != "#" }
+        guard !path.contains("#") else {
+            throw Failure(.malformed, "An address has no fragment here.")
+        }
+        let path = path.prefix { $0 != "?" }
         guard path == Address.top || path.hasPrefix(Address.top + "/") else {
             throw Failure(.notFound, "WebDAV is below \(Address.top)/ here.")
         }

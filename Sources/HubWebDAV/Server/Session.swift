@@ -11,11 +11,21 @@ struct Session: Sendable {
     let hub: Hub
     let request: Request
     let caller: Caller
+    /// In which the changes of devices wait.
+    let queue: DeviceQueue
     /// What the request holds in memory.
     let budget: BodyBudget
 
+    init(_ hub: Hub, _ request: Request, _ caller: Caller, _ queue: DeviceQueue) {
+        self.hub = hub
+        self.request = request
+        self.caller = caller
+        self.queue = queue
+        budget = BodyBudget(of: hub, for: caller.account)
+    }
+
     /// - Throws: `.unauthenticated`, `.tooMany`.
-    init(_ hub: Hub, _ request: Request, _ client: PageClient) async throws {
+    init(_ hub: Hub, _ request: Request, _ client: PageClient, _ queue: DeviceQueue) async throws {
         let words = request.headers[.authorization]?.split(separator: " ") ?? []
         guard words.count == 2, words[0].lowercased() == "basic",
             let decoded = Data(base64Encoded: String(words[1])),
@@ -26,12 +36,10 @@ struct Session: Sendable {
                 .unauthenticated,
                 "Sign in with your name at this hub and a password from concord hub password.")
         }
-        self.hub = hub
-        self.request = request
-        caller = try await hub.devices.caller(
+        let caller = try await hub.devices.caller(
             user: String(text[..<colon]), password: String(text[text.index(after: colon)...]),
             from: client.address)
-        budget = BodyBudget(of: hub, for: caller.account)
+        self.init(hub, request, caller, queue)
     }
 
     var now: Int64 { hub.clock() }

@@ -6,6 +6,7 @@ import Hummingbird
 /// The hub's volumes for programs that know WebDAV (RFC 4918), below `/dav`.
 package struct WebDAV: PageServer {
     private let hub: Hub
+    private let queue = DeviceQueue()
 
     package init(_ hub: Hub) { self.hub = hub }
 
@@ -20,7 +21,7 @@ package struct WebDAV: PageServer {
         do {
             // Some clients ask what is possible before they have a password.
             if request.method == .options { return options }
-            let session = try await Session(hub, request, client)
+            let session = try await Session(hub, request, client, queue)
             return try await answer(session)
         } catch let refusal as Refusal {
             var answer = Reply.refusal(refusal)
@@ -31,7 +32,8 @@ package struct WebDAV: PageServer {
         }
     }
 
-    private static let methods = "OPTIONS, GET, HEAD, PROPFIND"
+    private static let methods =
+        "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH"
 
     private var options: Response {
         Reply.empty(200, [.dav: "1", .allow: WebDAV.methods, .author: "DAV"])
@@ -43,6 +45,12 @@ package struct WebDAV: PageServer {
         switch session.request.method.rawValue {
         case "GET", "HEAD": return try await Download(place).answer()
         case "PROPFIND": return try await PropertySearch(place).answer()
+        case "PUT": return try await DocumentWriter(place).put()
+        case "MKCOL": return try await DocumentWriter(place).makeFolder()
+        case "DELETE": return try await Removal(place).answer()
+        case "COPY": return try await Transfer(place, isMove: false).answer()
+        case "MOVE": return try await Transfer(place, isMove: true).answer()
+        case "PROPPATCH": return try await PropertyUpdate(place).answer()
         default: throw Refusal.notAllowed
         }
     }

@@ -1,0 +1,155 @@
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+import Reconcile
+
+/// Answers PUT and MKCOL.
+struct DocumentWriter {
+    private let place: Place
+    private var session: Session { place.session }
+
+    init(_ place: Place) { self.place = place }
+
+    // MARK: PUT
+
+    func put() async throws -> Response {
+        let (volume, parent) = try place.writable()
+        let old: ItemState?
+        switch place.target {
+        case .item(let item) where item.kind == .file: old = item
+        case .absent: old = nil
+        default: throw Refusal(405, "A folder cannot be replaced by a document.")
+        }
+        let changes = try await Changes(volume, session)
+        try Conditions(session.request).check(exists: old != nil, tag: old?.tag)
+        let modified = try modifiedTime() ?? changes.time
+        let received = try await ReceivedContents(
+            session, to: volume, replacing: old?.current?.size ?? 0, modified: modified)
+        var answer: Response
+        if let old {
+            answer = try await replace(old, by: received, modified, changes)
+        } else {
+            answer = try await create(in: parent, received, modified, changes)
+        }
+        if session.request.headers[.modifiedTime] != nil {
+            answer.headers[.modifiedTime] = "accepted"
+        }
+        return answer
+    }
+
+    /// The time that ownCloud's clients and rclone give a document, in seconds.
+    private func modifiedTime() throws(Failure) -> Int64? {
+        guard let text = session.request.headers[.modifiedTime] else { return nil }
+        guard let seconds = Double(text), (0..<7_258_118_400).contains(seconds) else {
+            throw Failure(.malformed, "\(HTTPField.Name.modifiedTime) is a time from 1970 to 2200.")
+        }
+        return Timestamp.span(seconds: Int64(seconds))
+    }
+
+    private func revision(
+        _ received: ReceivedContents, _ parents: [Identifier], _ modified: Int64,
+        _ changes: Changes
+    ) -> Revision {
+        changes.revision(
+            changes.names.content(received.manifest), size: received.manifest.size,
+            parents: parents, named: place.address.name, modified: modified)
+    }
+
+    /// Saves a version that follows the one that was current when the request began. If a device
+    /// has saved another one meanwhile, both are kept, in conflict.
+    private func replace(
+        _ old: ItemState, by received: ReceivedContents, _ modified: Int64, _ changes: Changes
+    ) async throws -> Response {
+        let revision = revision(received, old.current.map { [$0.id] } ?? [], modified, changes)
+        try await changes.commit([
+            Changes.Step(old.id, .edit(revision), received.content),
+            Changes.Step(old.id, .attribute("modified", Changes.modified(modified))),
+        ])
+        return try await saved(old.id, revision, 204, changes)
+    }
+
+    private func create(
+        in parent: ItemState, _ received: ReceivedContents, _ modified: Int64, _ changes: Changes
+    ) async throws -> Response {
+        let revision = revision(received, [], modified, changes)
+        let item = Identifier.random()
+        let creation = Creation(
+            kind: .file, placement: changes.placement(place.address.name, in: parent.id),
+            revision: revision,
+            attributes: ["mode": [0o1, 0o244], "modified": Changes.modified(modified)])
+        let verdict = try await changes.commit([
+            Changes.Step(item, .create(creation), received.content)
+        ])[0]
+        switch verdict {
+        case .bounced:
+            throw Refusal(
+                409,
+                "Another document got this name meanwhile. What you sent is kept beside it, as "
+                    + "\(creation.placement.spare).")
+        case .unified(let other): return try await saved(other, revision, 201, changes)
+        default: return try await saved(item, revision, 201, changes)
+        }
+    }
+
+    /// The answer has a validator only if what was sent is current now.
+    private func saved(
+        _ item: Identifier, _ revision: Revision, _ status: Int, _ changes: Changes
+    ) async throws -> Response {
+        let volume = changes.volume.id
+        let now = try await session.hub.ledger.read { try $0.item(item, in: volume) }
+        guard let current = now?.current, current.isNamed(revision.id) else {
+            return Reply.empty(status)
+        }
+        return Reply.empty(status, [.eTag: "\"\(current.id)\""])
+    }
+
+    // MARK: MKCOL
+
+    func makeFolder() async throws -> Response {
+        try await session.checkHasNoBody()
+        switch place.target {
+        case .item, .top: throw Refusal(405, "There is something of this name already.")
+        default: break
+        }
+        let (volume, parent) = try place.writable()
+        let changes = try await Changes(volume, session)
+        let creation = Creation(
+            kind: .directory, placement: changes.placement(place.address.name, in: parent.id),
+            attributes: ["mode": [0o1, 0o355]])
+        let step = Changes.Step(.random(), .create(creation))
+        switch try await changes.commit([step])[0] {
+        case .unified, .bounced:
+            throw Refusal(405, "Something else got this name meanwhile.")
+        default: return Reply.empty(201)
+        }
+    }
+}
+
+extension Place {
+    /// The volume, and the directory in which the target is or could be.
+    ///
+    /// - Throws: Why nothing can be written here, whatever the account may do.
+    func writable() throws -> (VolumeRow, ItemState) {
+        switch target {
+        case .top:
+            throw Refusal(403, "Volumes are not made, moved or removed by WebDAV.")
+        case .part: throw Place.inPackage
+        case .hidden:
+            throw Refusal(403, "A symbolic link has this name, which WebDAV does not show.")
+        case .unreachable:
+            if folders.isEmpty { throw Place.nothing }
+            throw Refusal(409, "The folder in which this should be does not exist.")
+        case .item, .absent: break
+        }
+        guard let volume = access?.volume, let parent = folders.last else {
+            throw Refusal(403, "Volumes are not made, moved or removed by WebDAV.")
+        }
+        return (volume, parent)
+    }
+
+    static let inPackage = Refusal(
+        403, "This is a part of a package, which WebDAV does not change. Move or replace all of it."
+    )
+}

@@ -1,0 +1,220 @@
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+import Reconcile
+
+/// Answers COPY and MOVE within a volume.
+struct Transfer {
+    private let source: Place
+    private let target: Place
+    private let isMove: Bool
+    private let overwrites: Bool
+    private let depth: Session.Depth
+    private var session: Session { source.session }
+
+    /// - Throws: `.malformed`, a refusal with the status 502 for another server.
+    init(_ source: Place, isMove: Bool) async throws {
+        self.source = source
+        self.isMove = isMove
+        let session = source.session
+        guard let text = session.request.headers[.destination] else {
+            throw Failure(.malformed, "The header Destination is missing.")
+        }
+        switch session.request.headers[.overwrite]?.uppercased() {
+        case nil, "T": overwrites = true
+        case "F": overwrites = false
+        default: throw Failure(.malformed, "The header Overwrite is T or F.")
+        }
+        depth = try session.depth()
+        target = try await Place(try Address(uri: text, host: session.host), session)
+    }
+
+    func answer() async throws -> Response {
+        if case .part(let entry, _) = source.target, !isMove { return try await copyPart(entry) }
+        let item = try source.existingItem()
+        let (volume, parent) = try target.writable()
+        guard source.access?.volume.id == volume.id else {
+            throw Refusal(403, "Nothing is moved or copied from one volume to another.")
+        }
+        if item.isCollection, depth == .one || isMove && depth == .zero {
+            throw Failure(.malformed, "This Depth is not possible here.")
+        }
+        let old = target.item
+        // Texts are equal if they are canonically equivalent, but the paths have the bytes.
+        let (from, to) = (source.address, target.address)
+        if isMove, old?.id == item.id,
+            from.path(isCollection: false) != to.path(isCollection: false)
+        {
+            // The name changes only in a way that does not make it another name.
+            return try await move(item, to: parent, try await Changes(volume, session), 204)
+        }
+        guard old?.id != item.id, !target.folders.contains(where: { $0.id == item.id }),
+            !source.folders.contains(where: { $0.id == old?.id })
+        else { throw Refusal(403, "One of the two is the other, or is in it.") }
+        let changes = try await Changes(volume, session)
+        try Conditions(session.request).check(exists: true, tag: item.tag)
+        guard overwrites || old == nil else {
+            throw Refusal(412, "There is something of this name already (Overwrite: F).")
+        }
+        if let old {
+            if item.kind == .file, old.kind == .file, item.current != nil {
+                return try await replace(old, by: item, changes)
+            }
+            try await changes.delete(old)
+        }
+        let status = old == nil ? 201 : 204
+        if isMove { return try await move(item, to: parent, changes, status) }
+        var copy = FolderCopy(changes)
+        try await copy.copy(
+            item, to: target.address.name, in: parent.id, isDeep: depth != .zero)
+        return Reply.empty(status)
+    }
+
+    private func move(
+        _ item: ItemState, to parent: ItemState, _ changes: Changes, _ status: Int
+    ) async throws -> Response {
+        let placement = changes.placement(target.address.name, in: parent.id)
+        let step = Changes.Step(item.id, .move(placement, base: item.placedBy))
+        switch try await changes.commit([step])[0] {
+        case .overruled:
+            throw Refusal(409, "A device has moved or changed this meanwhile. Nothing was moved.")
+        case .bounced:
+            throw Refusal(
+                409,
+                "Another document got this name meanwhile. This one is beside it, as "
+                    + "\(placement.spare).")
+        default: return Reply.empty(status)
+        }
+    }
+
+    /// A document that is put over another one is a new version of that one, as on a device: it
+    /// keeps its history. So programs save by a temporary document.
+    private func replace(
+        _ old: ItemState, by item: ItemState, _ changes: Changes
+    ) async throws -> Response {
+        guard let current = item.current else { throw Place.nothing }
+        let (revision, content) = try await changes.copy(
+            of: current, parents: old.current.map { [$0.id] } ?? [], named: old.name)
+        var steps = [Changes.Step(old.id, .edit(revision), content)]
+        if let modified = item.modified {
+            steps.append(.init(old.id, .attribute("modified", Changes.modified(modified))))
+        }
+        for (name, value) in DeadProperties.changes(from: old, to: item) {
+            steps.append(.init(old.id, .attribute(name, value)))
+        }
+        try await changes.commit(steps)
+        if isMove { try await changes.delete(item) }
+        return Reply.empty(204)
+    }
+
+    /// Copies a file out of a package.
+    private func copyPart(_ entry: Manifest.Entry) async throws -> Response {
+        let (volume, parent) = try target.writable()
+        guard entry.kind == .file, source.access?.volume.id == volume.id else {
+            throw Refusal(403, "Only a file of a package can be copied, within its volume.")
+        }
+        guard target.item == nil else {
+            throw Refusal(
+                overwrites ? 403 : 412,
+                "There is something of this name already. A part of a package replaces nothing.")
+        }
+        let changes = try await Changes(volume, session)
+        let manifest = Manifest(
+            chunks: entry.chunks, mode: entry.mode, modified: entry.modified)
+        let revision = changes.revision(
+            changes.names.content(manifest), size: entry.size, parents: [],
+            named: target.address.name, modified: entry.modified)
+        let content = RevisionContent(
+            manifest: manifest.encoded, chunks: manifest.chunkIDs.map(changes.names.keyed).sorted())
+        let creation = Creation(
+            kind: .file, placement: changes.placement(target.address.name, in: parent.id),
+            revision: revision,
+            attributes: ["mode": [0o1, 0o244], "modified": Changes.modified(entry.modified)])
+        try await changes.commit([.init(.random(), .create(creation), content)])
+        return Reply.empty(201)
+    }
+}
+
+extension Place {
+    /// The item that is here, if any.
+    var item: ItemState? {
+        guard case .item(let item) = target else { return nil }
+        return item
+    }
+}
+
+/// Copies an item with all that is in it, in steps of bounded size. A copy of a document shares its
+/// chunks and begins a history of its own.
+struct FolderCopy {
+    private let changes: Changes
+    private var steps: [Changes.Step] = []
+    private var bytes = 0
+
+    private enum Together {
+        static let steps = 100
+        static let bytes = 1 << 20
+    }
+
+    init(_ changes: Changes) { self.changes = changes }
+
+    /// A directory whose members are copied into another one.
+    private struct Level {
+        var pages: ChildPages
+        let copy: Identifier
+        var items: [ItemState] = []
+    }
+
+    mutating func copy(
+        _ item: ItemState, to name: String, in parent: Identifier, isDeep: Bool
+    ) async throws {
+        let top = try await add(item, named: name, in: parent)
+        var levels: [Level] = []
+        func level(_ folder: Identifier, _ copy: Identifier) -> Level {
+            Level(pages: ChildPages(of: folder, in: changes.volume.id, changes.session), copy: copy)
+        }
+        if isDeep, item.kind == .directory { levels = [level(item.id, top)] }
+        while var last = levels.popLast() {
+            guard let next = last.items.popLast() else {
+                if let page = try await last.pages.next() {
+                    last.items = page
+                    levels.append(last)
+                }
+                continue
+            }
+            levels.append(last)
+            // Somebody may have moved the copy into the source meanwhile.
+            if next.id == top { continue }
+            let copy = try await add(next, named: next.name, in: last.copy)
+            if next.kind == .directory { levels.append(level(next.id, copy)) }
+        }
+        try await flush()
+    }
+
+    private mutating func add(
+        _ item: ItemState, named name: String, in parent: Identifier
+    ) async throws -> Identifier {
+        let copy = Identifier.random()
+        var creation = Creation(
+            kind: item.kind, placement: changes.placement(name, in: parent), target: item.target,
+            attributes: item.attributes.compactMapValues(\.value).filter {
+                $0.key != OwnerName.attribute
+            })
+        var content: RevisionContent?
+        if let current = item.current {
+            (creation.revision, content) = try await changes.copy(
+                of: current, parents: [], named: name)
+        }
+        steps.append(.init(copy, .create(creation), content))
+        bytes += (content?.manifest.bytes.count ?? 0) + (content?.chunks.bytes.count ?? 0)
+        if steps.count >= Together.steps || bytes >= Together.bytes { try await flush() }
+        return copy
+    }
+
+    private mutating func flush() async throws {
+        let now = steps
+        (steps, bytes) = ([], 0)
+        try await changes.commit(now, isGroup: false)
+    }
+}
