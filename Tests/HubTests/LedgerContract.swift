@@ -317,7 +317,7 @@ struct LedgerContract {
         try await ledger.write { transaction in
             try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
             try transaction.addVolume(volume, at: 2)
-            for table in ["members", "packs", "staged", "loose_uses", "revivals"] {
+            for table in ["members", "packs", "staged", "loose_uses", "revivals", "dav_locks"] {
                 try transaction.execute("DROP TABLE \(table)", [])
             }
             try transaction.execute("DROP INDEX revisions_order", [])

@@ -294,10 +294,10 @@ struct PostgresTests {
                 """
                 ALTER TABLE concord.tokens DROP COLUMN expires;
                 DROP TABLE concord.members, concord.packs, concord.staged;
-                DROP TABLE concord.loose_uses, concord.revivals;
+                DROP TABLE concord.loose_uses, concord.revivals, concord.dav_locks;
                 DROP INDEX concord.revisions_order;
                 CREATE INDEX revisions_item ON concord.revisions (volume, item);
-                UPDATE concord.ledger SET version = version - 5
+                UPDATE concord.ledger SET version = version - 6
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }

@@ -51,7 +51,7 @@ extension LedgerTransaction {
             for table in ["items", "aliases", "revisions", "chunks", "numbers", "answers"] {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
-            for table in ["holdings", "members"] {
+            for table in ["holdings", "members", "dav_locks"] {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
@@ -60,7 +60,7 @@ extension LedgerTransaction {
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
             try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }
-        for table in ["devices", "invites", "members"] {
+        for table in ["devices", "invites", "members", "dav_locks"] {
             try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
         }
         try execute("DELETE FROM accounts WHERE id = $1", [.id(account)])

@@ -257,6 +257,27 @@ package enum LedgerSchema {
         DROP TABLE revivals;
         ALTER TABLE revivals_2 RENAME TO revivals
         """,
+        """
+        -- Locks of programs that use WebDAV. They do not concern devices.
+        CREATE TABLE dav_locks (
+            volume BYTEA NOT NULL,
+            token BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            account BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            exclusive BIGINT NOT NULL,
+            deep BIGINT NOT NULL,
+            expires BIGINT NOT NULL,
+            -- The address below the volume.
+            root TEXT NOT NULL,
+            -- An element of XML, or nothing.
+            owner TEXT NOT NULL,
+            -- The version that the program has seen last.
+            base BYTEA,
+            PRIMARY KEY (volume, token)
+        );
+        CREATE INDEX dav_locks_account ON dav_locks (account)
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

@@ -30,8 +30,12 @@ struct Download {
         var headers = Reply.headers
         headers[.eTag] = tag
         if let modified { headers[.lastModified] = HTTPDate.text(modified) }
+        if request.headers[.ifHeader] != nil {
+            try await Locks(volume, place.session).checkHeader(place)
+        }
         let conditions = Conditions(request)
         try conditions.check(exists: true, tag: tag)
+        if entry.path.isEmpty { try await Locks.note(item.current?.id, of: item.id, place) }
         if conditions.isFresh(tag: tag) { return Reply.empty(304, headers) }
         headers[.contentType] = FileType(name: place.address.name).media
         headers[.contentDisposition] = "attachment"

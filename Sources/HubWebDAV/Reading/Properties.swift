@@ -14,6 +14,8 @@ struct Properties: Sendable {
     var media: String?
     /// The bytes that the volume's owner may still store, and stores; nil if there is no quota.
     var quota: (available: UInt64, used: UInt64)?
+    /// The locks that cover this; nil if it cannot be locked.
+    var locks: ShownLocks?
     /// Properties that clients have set: whole elements, by their names.
     var dead: [ElementName: String] = [:]
 
@@ -98,7 +100,7 @@ struct Properties: Sendable {
     /// What `allprop` names. RFC 4331 says that the quota is not a part of that.
     private static let usual = [
         "resourcetype", "displayname", "getcontentlength", "getcontenttype", "getetag",
-        "getlastmodified",
+        "getlastmodified", "supportedlock", "lockdiscovery",
     ]
 
     /// The value of a property of the namespace `DAV:` as XML; nil if the thing has none.
@@ -110,6 +112,8 @@ struct Properties: Sendable {
         case "getcontenttype": media.map(Markup.escaped)
         case "getetag": tag.map(Markup.escaped)
         case "getlastmodified": modified.map(HTTPDate.text)
+        case "supportedlock": locks.map { _ in ShownLocks.supported }
+        case "lockdiscovery": locks?.element
         case "quota-available-bytes": quota.map { String($0.available) }
         case "quota-used-bytes": quota.map { String($0.used) }
         default: nil

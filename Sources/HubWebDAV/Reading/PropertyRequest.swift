@@ -34,6 +34,15 @@ enum PropertyRequest: Hashable, Sendable {
         }
     }
 
+    /// Whether the answer shows locks.
+    var showsLocks: Bool {
+        switch self {
+        case .names: false
+        case .all: true
+        case .some(let names): names.contains(.dav("lockdiscovery"))
+        }
+    }
+
     private static let malformed = Failure(
         .malformed, "The body must be a DAV:propfind with one of propname, allprop and prop.")
 

@@ -21,7 +21,11 @@ struct PropertySearch {
                 condition: "<D:propfind-finite-depth/>")
         }
         let request = try PropertyRequest(try await session.element())
-        var first = try await own(request).response(to: request)
+        let locks = try await locks(request)
+        let shown = ShownLocks(
+            locks: locks?.covering(place) ?? [], label: place.address.parts.first ?? "",
+            time: session.now)
+        var first = try await own(request, shown).response(to: request)
         guard depth == .one else { return response(first) }
         switch try place.existing() {
         case .top:
@@ -30,7 +34,7 @@ struct PropertySearch {
                 first += Properties(.volumeRoot, at: address).response(to: request)
             }
         case .item(let item) where item.kind == .directory:
-            return try await list(item, after: first, request)
+            return try await list(item, after: first, request, shown, locks?.all ?? [])
         case .item(let item) where item.kind == .package:
             first += try await parts(of: item, below: [], request)
         case .part(let entry, let package) where entry.kind == .directory:
@@ -41,6 +45,11 @@ struct PropertySearch {
         return response(first)
     }
 
+    private func locks(_ request: PropertyRequest) async throws -> Locks? {
+        guard let volume = place.access?.volume, request.showsLocks else { return nil }
+        return try await Locks(volume, session)
+    }
+
     private func labels() async throws -> VolumeLabels {
         let account = session.caller.account
         return VolumeLabels(
@@ -48,10 +57,12 @@ struct PropertySearch {
     }
 
     /// The properties of the target itself.
-    private func own(_ request: PropertyRequest) async throws -> Properties {
+    private func own(_ request: PropertyRequest, _ shown: ShownLocks) async throws -> Properties {
         var properties: Properties
         switch try place.existing() {
-        case .item(let item): properties = Properties(item, at: place.address)
+        case .item(let item):
+            properties = Properties(item, at: place.address)
+            properties.locks = shown
         case .part(let entry, let package):
             properties = Properties(entry, of: package, at: place.address)
         default: return Properties(top: place.address)
@@ -96,7 +107,8 @@ struct PropertySearch {
     }
 
     private func list(
-        _ folder: ItemState, after first: String, _ request: PropertyRequest
+        _ folder: ItemState, after first: String, _ request: PropertyRequest,
+        _ shown: ShownLocks, _ locks: [Lock]
     ) async throws -> Response {
         guard let volume = place.access?.volume.id else { throw Place.nothing }
         var pages = ChildPages(of: folder.id, in: volume, session)
@@ -114,8 +126,9 @@ struct PropertySearch {
                 while let items = page {
                     var text = ""
                     for item in items where item.kind != .symlink {
-                        text += Properties(item, at: address.appending(item.name))
-                            .response(to: request)
+                        var properties = Properties(item, at: address.appending(item.name))
+                        properties.locks = shown.ofMember(item, from: locks)
+                        text += properties.response(to: request)
                     }
                     if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
                     page = try await pages.next()

@@ -33,10 +33,11 @@ package struct WebDAV: PageServer {
     }
 
     private static let methods =
-        "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH"
+        "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK, "
+        + "PROPFIND, PROPPATCH"
 
     private var options: Response {
-        Reply.empty(200, [.dav: "1", .allow: WebDAV.methods, .author: "DAV"])
+        Reply.empty(200, [.dav: "1, 2", .allow: WebDAV.methods, .author: "DAV"])
     }
 
     private func answer(_ session: Session) async throws -> Response {
@@ -50,6 +51,8 @@ package struct WebDAV: PageServer {
         case "DELETE": return try await Removal(place).answer()
         case "COPY": return try await Transfer(place, isMove: false).answer()
         case "MOVE": return try await Transfer(place, isMove: true).answer()
+        case "LOCK": return try await Locking(place).lock()
+        case "UNLOCK": return try await Locking(place).unlock()
         case "PROPPATCH": return try await PropertyUpdate(place).answer()
         default: throw Refusal.notAllowed
         }

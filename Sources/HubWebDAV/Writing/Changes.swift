@@ -121,6 +121,13 @@ struct Changes: Sendable {
     /// How often another request of the same device, at another hub, may take the number first.
     private static let attempts = 20
 
+    func commit(_ step: Step) async throws -> Verdict {
+        guard let verdict = try await commit([step]).first else {
+            throw Failure(.failed, "The hub has not decided about a change.")
+        }
+        return verdict
+    }
+
     /// Commits the steps and returns their verdicts.
     ///
     /// - Parameter isGroup: Whether all steps are refused if one is.

@@ -22,16 +22,29 @@ struct DocumentWriter {
         case .absent: old = nil
         default: throw Refusal(405, "A folder cannot be replaced by a document.")
         }
+        let encoding = session.request.headers[.contentEncoding]?.lowercased() ?? "identity"
+        guard encoding == "identity" else {
+            throw Refusal(415, "A document is sent as it is, without Content-Encoding.")
+        }
         let changes = try await Changes(volume, session)
         try Conditions(session.request).check(exists: old != nil, tag: old?.tag)
+        let locks = try await Locks(volume, session)
+        try await locks.checkHeader(place)
+        if old != nil {
+            try locks.checkChange(of: place)
+        } else {
+            try locks.checkAddition(of: place)
+        }
         let modified = try modifiedTime() ?? changes.time
         let received = try await ReceivedContents(
             session, to: volume, replacing: old?.current?.size ?? 0, modified: modified)
         var answer: Response
         if let old {
-            answer = try await replace(old, by: received, modified, changes)
+            let base = locks.base(of: old)
+            answer = try await replace(old, after: base, by: received, modified, changes)
         } else {
-            answer = try await create(in: parent, received, modified, changes)
+            let (item, revision) = try await create(in: parent, received, modified, changes)
+            answer = try await saved(item, revision, 201, changes)
         }
         if session.request.headers[.modifiedTime] != nil {
             answer.headers[.modifiedTime] = "accepted"
@@ -57,40 +70,52 @@ struct DocumentWriter {
             parents: parents, named: place.address.name, modified: modified)
     }
 
-    /// Saves a version that follows the one that was current when the request began. If a device
-    /// has saved another one meanwhile, both are kept, in conflict.
+    /// Saves a version that follows the one that the program has seen, or the one that was current
+    /// when the request began. If a device has saved another one meanwhile, both are kept, in
+    /// conflict.
     private func replace(
-        _ old: ItemState, by received: ReceivedContents, _ modified: Int64, _ changes: Changes
+        _ old: ItemState, after base: Identifier?, by received: ReceivedContents, _ modified: Int64,
+        _ changes: Changes
     ) async throws -> Response {
-        let revision = revision(received, old.current.map { [$0.id] } ?? [], modified, changes)
+        let revision = revision(received, base.map { [$0] } ?? [], modified, changes)
         try await changes.commit([
             Changes.Step(old.id, .edit(revision), received.content),
             Changes.Step(old.id, .attribute("modified", Changes.modified(modified))),
         ])
+        try await Locks.note(revision.id, of: old.id, place)
         return try await saved(old.id, revision, 204, changes)
     }
 
     private func create(
         in parent: ItemState, _ received: ReceivedContents, _ modified: Int64, _ changes: Changes
-    ) async throws -> Response {
+    ) async throws -> (Identifier, Revision) {
         let revision = revision(received, [], modified, changes)
         let item = Identifier.random()
         let creation = Creation(
             kind: .file, placement: changes.placement(place.address.name, in: parent.id),
             revision: revision,
             attributes: ["mode": [0o1, 0o244], "modified": Changes.modified(modified)])
-        let verdict = try await changes.commit([
-            Changes.Step(item, .create(creation), received.content)
-        ])[0]
+        let verdict = try await changes.commit(
+            Changes.Step(item, .create(creation), received.content))
         switch verdict {
         case .bounced:
             throw Refusal(
                 409,
                 "Another document got this name meanwhile. What you sent is kept beside it, as "
                     + "\(creation.placement.spare).")
-        case .unified(let other): return try await saved(other, revision, 201, changes)
-        default: return try await saved(item, revision, 201, changes)
+        case .unified(let other): return (other, revision)
+        default: return (item, revision)
         }
+    }
+
+    /// Creates an empty document, because a program locks a name before it writes the document.
+    func createEmpty(in parent: ItemState, _ changes: Changes) async throws -> ItemState {
+        let empty = ReceivedContents(emptyAt: changes.time)
+        let (id, _) = try await create(in: parent, empty, changes.time, changes)
+        let volume = changes.volume.id
+        let item = try await session.hub.ledger.read { try $0.item(id, in: volume) }
+        guard let item else { throw Place.nothing }
+        return item
     }
 
     /// The answer has a validator only if what was sent is current now.
@@ -115,11 +140,14 @@ struct DocumentWriter {
         }
         let (volume, parent) = try place.writable()
         let changes = try await Changes(volume, session)
+        let locks = try await Locks(volume, session)
+        try await locks.checkHeader(place)
+        try locks.checkAddition(of: place)
         let creation = Creation(
             kind: .directory, placement: changes.placement(place.address.name, in: parent.id),
             attributes: ["mode": [0o1, 0o355]])
         let step = Changes.Step(.random(), .create(creation))
-        switch try await changes.commit([step])[0] {
+        switch try await changes.commit(step) {
         case .unified, .bounced:
             throw Refusal(405, "Something else got this name meanwhile.")
         default: return Reply.empty(201)

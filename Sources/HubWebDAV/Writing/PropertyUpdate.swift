@@ -30,6 +30,9 @@ struct PropertyUpdate {
         let (volume, _) = try place.writable()
         let changes = try await Changes(volume, place.session)
         try Conditions(place.session.request).check(exists: true, tag: item.tag)
+        let locks = try await Locks(volume, place.session)
+        try await locks.checkHeader(place)
+        try locks.checkChange(of: place)
         let refused = wanted.filter { PropertyUpdate.status(of: $0) != 200 }
         if refused.isEmpty {
             try await changes.commit(

@@ -12,6 +12,11 @@ struct ReceivedContents: Sendable {
 
     private static let referenceBytes = MemoryLayout<ChunkReference>.stride
 
+    init(emptyAt modified: Int64) {
+        manifest = Manifest(chunks: [], modified: modified)
+        content = RevisionContent(manifest: manifest.encoded, chunks: [])
+    }
+
     /// - Throws: A refusal with the status 411 if the client does not say how long the body is:
     ///   how a document is cut depends on its length. `.quota`, `.busy`, `.tooLarge`, `.malformed`.
     init(_ session: Session, to volume: VolumeRow, replacing old: UInt64, modified: Int64)

@@ -18,7 +18,12 @@ struct Removal {
         let (volume, _) = try place.writable()
         let changes = try await Changes(volume, place.session)
         try Conditions(place.session.request).check(exists: true, tag: item.tag)
+        let locks = try await Locks(volume, place.session)
+        try await locks.checkHeader(place)
+        try await locks.checkRemoval(of: place)
+        let ended = try await locks.all(of: item)
         try await changes.delete(item)
+        try await locks.end(ended)
         return Reply.empty(204)
     }
 }
@@ -44,7 +49,7 @@ extension Changes {
     /// - Throws: A refusal with the status 409 if a device has changed something meanwhile, which
     ///   therefore stays.
     func delete(_ item: ItemState) async throws {
-        let verdict = try await commit([Step(item.id, .delete(current: item.current?.id))])[0]
+        let verdict = try await commit(Step(item.id, .delete(current: item.current?.id)))
         switch verdict {
         case .overruled(.alreadyGone), .overruled(.unknownItem): throw Place.nothing
         case .overruled:

@@ -48,7 +48,9 @@ struct Transfer {
             from.path(isCollection: false) != to.path(isCollection: false)
         {
             // The name changes only in a way that does not make it another name.
-            return try await move(item, to: parent, try await Changes(volume, session), 204)
+            let changes = try await Changes(volume, session)
+            try await checkLocks(item, nil, try await Locks(volume, session))
+            return try await move(item, to: parent, changes, 204)
         }
         guard old?.id != item.id, !target.folders.contains(where: { $0.id == item.id }),
             !source.folders.contains(where: { $0.id == old?.id })
@@ -58,6 +60,36 @@ struct Transfer {
         guard overwrites || old == nil else {
             throw Refusal(412, "There is something of this name already (Overwrite: F).")
         }
+        let locks = try await Locks(volume, session)
+        let ended = try await checkLocks(item, old, locks)
+        let answer = try await carryOut(item, old, to: parent, changes)
+        try await locks.end(ended)
+        return answer
+    }
+
+    /// - Returns: The locks that end, because a lock does not move.
+    @discardableResult
+    private func checkLocks(
+        _ item: ItemState, _ old: ItemState?, _ locks: Locks
+    ) async throws -> [Lock] {
+        try await locks.checkHeader(source)
+        var ended: [Lock] = []
+        if isMove {
+            try await locks.checkRemoval(of: source)
+            ended = try await locks.all(of: item)
+        }
+        if let old, item.kind == .file, old.kind == .file {
+            try locks.checkChange(of: target)
+        } else {
+            try await locks.checkRemoval(of: target)
+            if let old { ended += try await locks.all(of: old) }
+        }
+        return ended
+    }
+
+    private func carryOut(
+        _ item: ItemState, _ old: ItemState?, to parent: ItemState, _ changes: Changes
+    ) async throws -> Response {
         if let old {
             if item.kind == .file, old.kind == .file, item.current != nil {
                 return try await replace(old, by: item, changes)
@@ -77,7 +109,7 @@ struct Transfer {
     ) async throws -> Response {
         let placement = changes.placement(target.address.name, in: parent.id)
         let step = Changes.Step(item.id, .move(placement, base: item.placedBy))
-        switch try await changes.commit([step])[0] {
+        switch try await changes.commit(step) {
         case .overruled:
             throw Refusal(409, "A device has moved or changed this meanwhile. Nothing was moved.")
         case .bounced:
@@ -121,6 +153,9 @@ struct Transfer {
                 "There is something of this name already. A part of a package replaces nothing.")
         }
         let changes = try await Changes(volume, session)
+        let locks = try await Locks(volume, session)
+        try await locks.checkHeader(source)
+        try locks.checkAddition(of: target)
         let manifest = Manifest(
             chunks: entry.chunks, mode: entry.mode, modified: entry.modified)
         let revision = changes.revision(

@@ -35,7 +35,7 @@ struct HubServeCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Whether browsers get pages for people, below /web: on, off.", valueName: "on|off"))
-    var pages = PagesOption.on
+    var pages = SwitchOption.on
 
     @Option(
         help: ArgumentHelp(
@@ -44,7 +44,7 @@ struct HubServeCommand: ParsableCommand {
                 They sign in with passwords from concord hub password.
                 """,
             valueName: "on|off"))
-    var webdav = PagesOption.off
+    var webdav = SwitchOption.off
 
     @Flag(
         help: """
@@ -100,6 +100,6 @@ struct HubServeCommand: ParsableCommand {
     }
 }
 
-enum PagesOption: String, ExpressibleByArgument, CaseIterable {
+enum SwitchOption: String, ExpressibleByArgument, CaseIterable {
     case on, off
 }

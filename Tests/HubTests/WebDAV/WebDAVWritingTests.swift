@@ -320,6 +320,8 @@ struct WebDAVWritingTests {
             let device = try await hub.device()
             let client = try await hub.client()
             let range = ["Content-Range": "bytes 0-0/9"]
+            let packed = ["Content-Encoding": "gzip"]
+            #expect(try await client.status("PUT", base + "a", bytes("1"), packed) == 415)
             #expect(try await client.status("PUT", base + "a", bytes("1"), range) == 400)
             #expect(try await client.stream(base + "a", bytes("123"), [:]) == 411)
             for claimed in ["2", "4"] {
