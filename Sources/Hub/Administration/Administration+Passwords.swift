@@ -14,13 +14,13 @@ extension Administration {
         let (password, time) = (Secret.password(), clock())
         try await ledger.write { transaction in
             let account = try transaction.existingAccount(user)
-            guard try transaction.devices(of: account.id).count < HubLimits.devices else {
+            guard try transaction.devices.entries(of: account.id).count < HubLimits.devices else {
                 throw VolumeError(
                     .invalid, "\(user) has \(HubLimits.devices) devices: revoke one of them first.")
             }
             let device = Identifier.random()
-            _ = try transaction.enrol(device, account: account.id, name: name, at: time)
-            try transaction.addToken(
+            _ = try transaction.devices.enrol(device, account: account.id, name: name, at: time)
+            try transaction.devices.addToken(
                 Secret.hash(password: password), device: device,
                 expires: time + TokenUse.webDAV.lifetime)
         }

@@ -18,7 +18,7 @@ extension HubDevices {
         }
         var isWrong = false
         defer { if isCounted, !isWrong { hub.enrolments.forgive(address, at: time) } }
-        let found = try await hub.ledger.read { try $0.caller(hash, at: time) }
+        let found = try await hub.ledger.read { try $0.devices.caller(hash, at: time) }
         hub.passwords.note(hash, isValid: found != nil)
         guard let caller = found, caller.user == user else {
             isWrong = true
@@ -30,7 +30,7 @@ extension HubDevices {
         if time - caller.seen > 60_000_000_000 {
             // A full disk prevents this note, but it is no reason to refuse the request.
             try? await hub.ledger.write(.nothing) {
-                try $0.see(caller.device, at: time)
+                try $0.devices.see(caller.device, at: time)
                 try $0.execute(
                     "UPDATE tokens SET expires = $1 WHERE device = $2 AND expires < $1",
                     [.integer(time + TokenUse.webDAV.lifetime), .id(caller.device)])

@@ -152,9 +152,11 @@ struct Changes: Sendable {
     private func commitOnce(_ steps: [Step], isGroup: Bool) async throws -> [Verdict] {
         let (hub, caller, volume) = (session.hub, session.caller, volume)
         let (epoch, last) = try await hub.ledger.read { transaction in
-            let epoch = try transaction.epoch(of: caller.device)
+            let epoch = try transaction.devices.epoch(of: caller.device)
             return (
-                epoch, try transaction.lastNumber(of: caller.device, epoch: epoch, in: volume.id)
+                epoch,
+                try transaction.operations.lastNumber(
+                    of: caller.device, epoch: epoch, in: volume.id)
             )
         }
         let entries = steps.enumerated().map { index, step in
