@@ -60,7 +60,8 @@ import Testing
             // The document can be read before the last steps of its arrival.
             if !device.isDead { try? fleet.settle() }
             killer.disarm()
-            guard device.isDead else { return false }
+            guard killer.steps >= step else { return false }
+            try device.waitForDeath()
             umount2(device.path, Int32(MNT_DETACH))
             try save("two", step)
             try fleet.settle([0])
