@@ -22,6 +22,34 @@ import Testing
             ])
     }
 
+    /// However the content arrives.
+    @Test(arguments: [1, 1000, 70_001, 5_000_000])
+    func piecesAreCutLikeTheWhole(pieceLength: Int) throws {
+        var noise = Noise(seed: Self.seed)
+        let sizes =
+            pieceLength == 1 ? [0, 1, 79, 300 << 10] : [256 << 10, (256 << 10) + 1, 5_000_017]
+        for size in sizes {
+            for begin in ["", "SQLite format 3\0"] where begin.utf8.count <= size {
+                let bytes = Array(begin.utf8) + noise.bytes(size - begin.utf8.count)
+                var cutter = try StreamCutter(size: UInt64(size))
+                var (references, joined) = ([ChunkReference](), [UInt8]())
+                for start in stride(from: 0, to: size, by: pieceLength) {
+                    cutter.append(bytes[start..<min(start + pieceLength, size)])
+                    while let chunk = try cutter.next() {
+                        references.append(
+                            ChunkReference(id: .sha256(chunk), length: UInt32(chunk.count)))
+                        joined += chunk
+                    }
+                    #expect(cutter.heldBytes <= 2 * ((256 << 10) + pieceLength))
+                }
+                #expect(try references == chunks(of: bytes), "\(size) \(begin)")
+                #expect(joined == bytes && cutter.count == Int64(size))
+                #expect(try cutter.next() == nil)
+            }
+        }
+        #expect(throws: VolumeError.self) { _ = try StreamCutter(size: 5 << 40) }
+    }
+
     @Test func noContentHasNoChunks() throws {
         #expect(try chunks(of: []) == [])
     }

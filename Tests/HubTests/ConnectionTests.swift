@@ -31,7 +31,18 @@ struct ConnectionTests {
 
         func send(_ text: String) {
             let bytes = Array(text.utf8)
-            _ = Glibc.send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+            send(bytes)
+        }
+
+        func send(_ bytes: [UInt8]) {
+            var sent = 0
+            while sent < bytes.count {
+                let count = bytes[sent...].withUnsafeBytes {
+                    Glibc.send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                guard count > 0 else { return }
+                sent += count
+            }
         }
 
         /// Closes the sending side.
@@ -73,6 +84,31 @@ struct ConnectionTests {
             #expect(try lines[4].rest().contains("401"))
             // A client with a token has more time, and a feed stays open.
             #expect(try await device.changes().changes.count == 0)
+        }
+    }
+
+    /// A document may take longer than one of a device's requests, but not for ever.
+    @Test func aLongDocumentHasTimeForEachPartOfIt() async throws {
+        var limits = CallerLimits()
+        limits.requestSeconds = 4
+        try await RunningHub.with(limits: limits) { hub in
+            _ = try await hub.device()
+            let client = try await hub.client()
+            let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
+            let (long, stuck) = (try Line(hub.url), try Line(hub.url))
+            let part = [UInt8](repeating: 7, count: HubLimits.uploadBytes)
+            for line in [long, stuck] {
+                line.send(
+                    "PUT /dav/Documents/a HTTP/1.1\r\nHost: h\r\nAuthorization: Basic \(pair)\r\n"
+                        + "Content-Length: \(3 * part.count)\r\n\r\n")
+            }
+            stuck.send([7])
+            for _ in 0..<3 {
+                try await Task.sleep(for: .seconds(2))
+                long.send(part)
+            }
+            #expect(try long.rest(upTo: "\r\n").contains("201"))
+            #expect(try stuck.rest() == "")
         }
     }
 

@@ -117,14 +117,17 @@ package struct Content: Sendable {
 extension Content {
     /// The files and directories that a version consists of. A plain file has one, without a path.
     ///
-    /// - Throws: `.notFound`, `.tooLarge`.
+    /// - Parameter budget: Counts the lists of chunks, if the caller holds them for long or often.
+    /// - Throws: `.notFound`, `.tooLarge`; `.busy` if they do not fit the budget.
     package static func entries(
-        of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction
+        of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction,
+        holding budget: BodyBudget? = nil
     ) throws -> [Manifest.Entry] {
         guard let bytes = try transaction.manifest(of: revision, in: volume),
             let outline = ManifestOutline(encoded: bytes)
         else { throw Failure(.notFound, "The hub does not have this version.") }
         let count = outline.entries.reduce(0) { $0 + $1.chunks.count }
+        try budget?.hold(count * referenceBytes)
         guard count <= HubLimits.references, let manifest = Manifest(encoded: bytes) else {
             throw Failure(
                 .tooLarge, "This version is too large for the hub's pages and WebDAV.")

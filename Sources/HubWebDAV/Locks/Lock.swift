@@ -1,4 +1,5 @@
 import Hub
+import HubProtocol
 import Model
 
 /// A write lock. It concerns only programs that use WebDAV: what devices save meanwhile is an
@@ -67,11 +68,18 @@ struct LockTable {
     private static let columns =
         "token, item, account, device, exclusive, deep, expires, root, owner, base"
 
-    /// The locks that have not expired.
+    /// The locks that have not expired, and whose programs may still change the volume.
     func all(at time: Int64) throws -> [Lock] {
         try transaction.rows(
-            "SELECT \(LockTable.columns) FROM dav_locks WHERE volume = $1 AND expires > $2",
-            [.id(volume), .integer(time)]
+            """
+            SELECT token, item, dav_locks.account, device, exclusive, deep, expires, root,
+                dav_locks.owner, base
+            FROM dav_locks JOIN devices ON devices.id = dav_locks.device
+            JOIN members ON members.volume = dav_locks.volume
+                AND members.account = dav_locks.account
+            WHERE dav_locks.volume = $1 AND expires > $2
+                AND devices.revoked IS NULL AND members.role <> $3
+            """, [.id(volume), .integer(time), .text(Role.reader.rawValue)]
         ).map { row in
             Lock(
                 token: try row.id(0), item: try row.id(1), account: try row.id(2),

@@ -44,6 +44,8 @@ struct Locking {
         } else {
             let (_, parent) = try place.writable()
             try locks.checkAddition(of: place)
+            // Otherwise a refused lock would leave an empty document.
+            try await checkCount(locks)
             item = try await DocumentWriter(place).createEmpty(in: parent, changes)
         }
         let lock = Lock(
@@ -86,6 +88,21 @@ struct Locking {
         return session.now + Timestamp.span(seconds: seconds)
     }
 
+    private static let tooMany = Refusal(
+        507, "There are too many locks: end some of them (UNLOCK).")
+
+    private func checkCount(_ locks: Locks) async throws {
+        let (volume, account, time) = (
+            locks.volume.id, session.caller.account, session.now
+        )
+        let count = try await session.hub.ledger.read {
+            try LockTable(transaction: $0, volume: volume).count(of: account, at: time)
+        }
+        guard locks.all.count < Limits.volume, count < Limits.account else {
+            throw Locking.tooMany
+        }
+    }
+
     private func add(_ lock: Lock, _ locks: Locks) async throws {
         let (volume, time, folders) = (locks.volume.id, session.now, place.folders.map(\.id))
         let conflicting = try await session.hub.ledger.write(.volume(volume)) { transaction in
@@ -103,7 +120,7 @@ struct Locking {
             if let conflicting { return conflicting as Lock? }
             guard all.count < Limits.volume,
                 try table.count(of: lock.account, at: time) < Limits.account
-            else { throw Refusal(507, "There are too many locks: end some of them (UNLOCK).") }
+            else { throw Locking.tooMany }
             try table.add(lock)
             return nil
         }

@@ -42,6 +42,8 @@ struct Download {
         headers[.acceptRanges] = "bytes"
         let content = try Content(
             entry, in: volume, of: place.session.hub, for: place.session.caller)
+        // They count in the budget of the contents now.
+        try place.session.budget.hold(0)
         let range = conditions.appliesRange(tag: tag) ? request.headers[.range] : nil
         switch ByteRange(range, size: content.size) {
         case .all: return response(content, 0..<content.size, .ok, headers)
@@ -61,7 +63,8 @@ struct Download {
             return Manifest.Entry()
         }
         let entries = try await place.session.hub.ledger.read {
-            try Content.entries(of: current.id, in: volume, $0)
+            [budget = place.session.budget] in
+            try Content.entries(of: current.id, in: volume, $0, holding: budget)
         }
         guard let entry = entries.first else { throw Place.nothing }
         return entry

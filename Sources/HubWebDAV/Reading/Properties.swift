@@ -16,8 +16,8 @@ struct Properties: Sendable {
     var quota: (available: UInt64, used: UInt64)?
     /// The locks that cover this; nil if it cannot be locked.
     var locks: ShownLocks?
-    /// Properties that clients have set: whole elements, by their names.
-    var dead: [ElementName: String] = [:]
+    /// Has the properties that clients have set; nil if they can set none.
+    private var item: ItemState?
 
     init(top address: Address) {
         self.address = address
@@ -28,9 +28,9 @@ struct Properties: Sendable {
     init(_ item: ItemState, at address: Address) {
         self.address = address
         isCollection = item.isCollection
+        self.item = item
         name = address.name
         modified = item.modified
-        dead = DeadProperties.all(of: item)
         guard item.kind == .file else { return }
         size = item.current?.size ?? 0
         tag = item.tag
@@ -52,6 +52,7 @@ struct Properties: Sendable {
 
     /// The element `response` for this thing.
     func response(to request: PropertyRequest) -> String {
+        let dead = item.map { DeadProperties.all(of: $0, for: request) } ?? [:]
         var (found, missing) = ([String](), [String]())
         switch request {
         case .names:
@@ -63,9 +64,9 @@ struct Properties: Sendable {
             let names = Properties.usual.map { ElementName.dav($0) }
             let others = included.filter { !names.contains($0) }
             var ignored: [String] = []
-            for name in names + others + dead.keys { add(name, &found, &ignored) }
+            for name in names + others + dead.keys { add(name, dead, &found, &ignored) }
         case .some(let names):
-            for name in names { add(name, &found, &missing) }
+            for name in names { add(name, dead, &found, &missing) }
         }
         var text = "<D:response><D:href>\(Markup.escaped(href))</D:href>"
         if !found.isEmpty || missing.isEmpty { text += Properties.status(200, found) }
@@ -84,7 +85,10 @@ struct Properties: Sendable {
             + "<D:status>HTTP/1.1 \(code) \(phrases[code] ?? "")</D:status>\(more)</D:propstat>"
     }
 
-    private func add(_ name: ElementName, _ found: inout [String], _ missing: inout [String]) {
+    private func add(
+        _ name: ElementName, _ dead: [ElementName: String], _ found: inout [String],
+        _ missing: inout [String]
+    ) {
         if let element = dead[name] {
             found.append(element)
         } else if name.space == "DAV:", let value = value(of: name.local) {

@@ -89,7 +89,8 @@ struct PropertySearch {
     ) async throws -> String {
         guard let volume = place.access?.volume.id, let current = package.current else { return "" }
         let entries = try await session.hub.ledger.read {
-            try Content.entries(of: current.id, in: volume, $0)
+            [budget = session.budget] in
+            try Content.entries(of: current.id, in: volume, $0, holding: budget)
         }
         var text = ""
         for entry in entries where entry.kind != .symlink && entry.path.starts(with: path) {
@@ -99,10 +100,8 @@ struct PropertySearch {
             else { continue }
             text += Properties(entry, of: package, at: place.address.appending(name))
                 .response(to: request)
-            guard session.budget.isHeld(text.utf8.count + current.parents.count) else {
-                throw Failure(.busy, "Too much is sent to your account at once: try again.")
-            }
         }
+        try session.budget.hold(text.utf8.count)
         return text
     }
 

@@ -44,13 +44,14 @@ struct Place: Sendable {
             _ = try transaction.membership.volume(
                 access.volume.id, of: session.caller, for: .page)
             let (target, folders) = try Place.walk(
-                Array(address.parts.dropFirst()), in: access.volume, transaction)
+                Array(address.parts.dropFirst()), in: access.volume, session.budget, transaction)
             return (access, target, folders)
         }
     }
 
     private static func walk(
-        _ names: [String], in volume: VolumeRow, _ transaction: any LedgerTransaction
+        _ names: [String], in volume: VolumeRow, _ budget: BodyBudget,
+        _ transaction: any LedgerTransaction
     ) throws -> (Target, [ItemState]) {
         let keys = VolumeNames(volume: volume)
         var (item, folders) = (ItemState.volumeRoot, [ItemState]())
@@ -60,7 +61,7 @@ struct Place: Sendable {
             case .symlink: return (.unreachable, folders)
             case .package:
                 let path = Array(names[index...].joined(separator: "/").utf8)
-                return (try part(path, of: item, in: volume, transaction), folders)
+                return (try part(path, of: item, in: volume, budget, transaction), folders)
             case .directory: break
             }
             folders.append(item)
@@ -77,12 +78,14 @@ struct Place: Sendable {
     }
 
     private static func part(
-        _ path: [UInt8], of package: ItemState, in volume: VolumeRow,
+        _ path: [UInt8], of package: ItemState, in volume: VolumeRow, _ budget: BodyBudget,
         _ transaction: any LedgerTransaction
     ) throws -> Target {
         guard let current = package.current,
-            let entry = try Content.entries(of: current.id, in: volume.id, transaction)
-                .first(where: { $0.path == path })
+            let entry = try Content.entries(
+                of: current.id, in: volume.id, transaction, holding: budget
+            )
+            .first(where: { $0.path == path })
         else { return .unreachable }
         return entry.kind == .symlink ? .hidden(package) : .part(entry, of: package)
     }
@@ -115,6 +118,12 @@ extension ItemState {
             return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
         }
         return current?.note.modified ?? placedAt.time
+    }
+
+    /// The permission bits that devices share; nil if none has told them.
+    var mode: UInt16? {
+        guard let bytes = attributes["mode"]?.value, bytes.count == 2 else { return nil }
+        return UInt16(bytes[0]) << 8 | UInt16(bytes[1])
     }
 
     /// The strong validator of the document's contents.

@@ -18,10 +18,16 @@ enum DeadProperties {
 
     /// The properties of an item, by their names. Attributes that a device has set in another form
     /// are none.
-    static func all(of item: ItemState) -> [ElementName: String] {
+    static func all(of item: ItemState, for request: PropertyRequest) -> [ElementName: String] {
         var all: [ElementName: String] = [:]
-        for (key, register) in item.attributes where key.hasPrefix(prefix) {
-            guard let value = register.value, let element = try? ElementParser.parse(value),
+        var wanted: Set<String>?
+        if case .some(let names) = request {
+            wanted = Set(names.lazy.filter { $0.space != "DAV:" }.map(key))
+        }
+        for (key, register) in item.attributes
+        where key.hasPrefix(prefix) && wanted?.contains(key) ?? true {
+            guard let value = register.value, value.count <= valueBytes,
+                let element = try? ElementParser.parse(value),
                 DeadProperties.key(element.name) == key
             else { continue }
             all[element.name] = element.serialized()

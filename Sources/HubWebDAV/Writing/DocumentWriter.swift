@@ -37,7 +37,7 @@ struct DocumentWriter {
         }
         let modified = try modifiedTime() ?? changes.time
         let received = try await ReceivedContents(
-            session, to: volume, replacing: old?.current?.size ?? 0, modified: modified)
+            session, to: volume, replacing: old, modified: modified)
         var answer: Response
         if let old {
             let base = locks.base(of: old)

@@ -19,7 +19,8 @@ struct ReceivedContents: Sendable {
 
     /// - Throws: A refusal with the status 411 if the client does not say how long the body is:
     ///   how a document is cut depends on its length. `.quota`, `.busy`, `.tooLarge`, `.malformed`.
-    init(_ session: Session, to volume: VolumeRow, replacing old: UInt64, modified: Int64)
+    /// - Parameter old: The document that gets these contents.
+    init(_ session: Session, to volume: VolumeRow, replacing old: ItemState?, modified: Int64)
         async throws
     {
         guard session.request.headers[.contentRange] == nil else {
@@ -28,7 +29,8 @@ struct ReceivedContents: Sendable {
         guard let size = session.length else {
             throw Refusal(411, "The header Content-Length must say how long the document is.")
         }
-        try await ReceivedContents.checkQuota(session, of: volume, size, replacing: old)
+        try await ReceivedContents.checkQuota(
+            session, of: volume, size, replacing: old?.current?.size ?? 0)
         var cutter: StreamCutter
         do { cutter = try StreamCutter(size: size) } catch {
             throw Failure(.tooLarge, error.message)
@@ -56,7 +58,8 @@ struct ReceivedContents: Sendable {
             throw error
         }
         guard UInt64(cutter.count) == size else { throw ReceivedContents.wrongLength }
-        manifest = Manifest(chunks: references, modified: modified)
+        manifest = Manifest(
+            chunks: references, mode: old?.mode ?? 0o644, modified: modified)
         let names = VolumeNames(volume: volume)
         content = RevisionContent(
             manifest: manifest.encoded, chunks: manifest.chunkIDs.map(names.keyed).sorted())

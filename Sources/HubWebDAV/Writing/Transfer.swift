@@ -62,7 +62,7 @@ struct Transfer {
         }
         let locks = try await Locks(volume, session)
         let ended = try await checkLocks(item, old, locks)
-        let answer = try await carryOut(item, old, to: parent, changes)
+        let answer = try await carryOut(item, old, to: parent, changes, locks)
         try await locks.end(ended)
         return answer
     }
@@ -78,7 +78,7 @@ struct Transfer {
             try await locks.checkRemoval(of: source)
             ended = try await locks.all(of: item)
         }
-        if let old, item.kind == .file, old.kind == .file {
+        if old.map({ isNextVersion(item, of: $0) }) ?? false {
             try locks.checkChange(of: target)
         } else {
             try await locks.checkRemoval(of: target)
@@ -87,12 +87,19 @@ struct Transfer {
         return ended
     }
 
+    /// A document that is put over another one is a new version of that one, as on a device: it
+    /// keeps its history. So programs save by a temporary document.
+    private func isNextVersion(_ item: ItemState, of old: ItemState) -> Bool {
+        item.kind == old.kind && item.kind.isDocument && item.current != nil
+    }
+
     private func carryOut(
-        _ item: ItemState, _ old: ItemState?, to parent: ItemState, _ changes: Changes
+        _ item: ItemState, _ old: ItemState?, to parent: ItemState, _ changes: Changes,
+        _ locks: Locks
     ) async throws -> Response {
         if let old {
-            if item.kind == .file, old.kind == .file, item.current != nil {
-                return try await replace(old, by: item, changes)
+            if isNextVersion(item, of: old) {
+                return try await replace(old, after: locks.base(of: old), by: item, changes)
             }
             try await changes.delete(old)
         }
@@ -121,14 +128,12 @@ struct Transfer {
         }
     }
 
-    /// A document that is put over another one is a new version of that one, as on a device: it
-    /// keeps its history. So programs save by a temporary document.
     private func replace(
-        _ old: ItemState, by item: ItemState, _ changes: Changes
+        _ old: ItemState, after base: Identifier?, by item: ItemState, _ changes: Changes
     ) async throws -> Response {
         guard let current = item.current else { throw Place.nothing }
         let (revision, content) = try await changes.copy(
-            of: current, parents: old.current.map { [$0.id] } ?? [], named: old.name)
+            of: current, parents: base.map { [$0] } ?? [], named: old.name)
         var steps = [Changes.Step(old.id, .edit(revision), content)]
         if let modified = item.modified {
             steps.append(.init(old.id, .attribute("modified", Changes.modified(modified))))
@@ -137,6 +142,7 @@ struct Transfer {
             steps.append(.init(old.id, .attribute(name, value)))
         }
         try await changes.commit(steps)
+        try await Locks.note(revision.id, of: old.id, target)
         if isMove { try await changes.delete(item) }
         return Reply.empty(204)
     }

@@ -99,6 +99,15 @@ extension RunningHub {
 }
 
 extension TestDevice {
+    /// The items of the volume as devices receive them, by name.
+    func aliveItems() async throws -> [String: ItemState] {
+        var items: [String: ItemState] = [:]
+        for case .item(let item) in try await changes().changes where item.life.isAlive {
+            items[item.name] = item
+        }
+        return items
+    }
+
     /// Creates an item under the same keys as real devices, with one chunk of contents.
     @discardableResult
     mutating func make(
@@ -120,16 +129,17 @@ extension TestDevice {
 
     /// Creates a package of these files, each of one chunk.
     mutating func makePackage(
-        _ name: String, _ files: [(path: String, contents: [UInt8])], _ names: VolumeNames
+        _ name: String, _ files: [(path: String, contents: [UInt8])], _ names: VolumeNames,
+        repeats: Int = 1
     ) async throws -> Identifier {
         try await upload(files.map(\.contents))
         var entries = files.map { file in
             Manifest.Entry(
-                path: Array(file.path.utf8), size: UInt64(file.contents.count),
-                chunks: [
-                    ChunkReference(
-                        id: .sha256(file.contents), length: UInt32(file.contents.count))
-                ])
+                path: Array(file.path.utf8), size: UInt64(file.contents.count * repeats),
+                chunks: [ChunkReference](
+                    repeating: ChunkReference(
+                        id: .sha256(file.contents), length: UInt32(file.contents.count)),
+                    count: repeats))
         }
         let folders = Set(files.compactMap { $0.path.split(separator: "/").dropLast().last })
         entries += folders.map { Manifest.Entry(path: Array($0.utf8), kind: .directory) }

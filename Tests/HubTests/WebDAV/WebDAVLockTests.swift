@@ -303,12 +303,45 @@ struct WebDAVLockTests {
                 }
             }
             #expect(try await lock(client, base + "a").status == 507)
+            #expect(try await lock(client, base + "new").status == 507)
+            #expect(try await client.status("GET", base + "new") == 404)
             hub.advance(seconds: 61)
             #expect(try await lock(client, base + "a").status == 200)
             let left = try await hub.hub.ledger.read {
                 try $0.row("SELECT count(*) FROM dav_locks", [])?.integer(0)
             }
             #expect(left == 1, "locks that have ended are removed")
+        }
+    }
+
+    /// Otherwise somebody could hold up others for an hour after the right was taken away.
+    @Test func aLockEndsWithTheRightToChange() async throws {
+        try await RunningHub.with { hub in
+            let owner = try await hub.device()
+            let (client, other) = (try await hub.client(), try await hub.client("bert", named: "B"))
+            let theirs = "/dav/anna@Documents/a"
+            #expect(try await client.status("PUT", base + "a", bytes("1")) == 201)
+            func change(_ request: MemberRequest) async throws {
+                let _: MemberList = try await Wire.post(
+                    owner.path(.members), request, token: owner.token)
+            }
+            for end in [
+                MemberRequest(.role, "bert", role: .reader), MemberRequest(.remove, "bert"),
+            ] {
+                try await change(MemberRequest(.add, "bert", role: .editor))
+                #expect(try await lock(other, theirs).status == 200)
+                #expect(try await client.status("PUT", base + "a", bytes("2")) == 423)
+                try await change(end)
+                #expect(try await client.status("PUT", base + "a", bytes("2")) == 204)
+                if end.role != nil { try await change(MemberRequest(.remove, "bert")) }
+                hub.advance(seconds: 3601)
+            }
+            try await change(MemberRequest(.add, "bert", role: .editor))
+            #expect(try await lock(other, theirs).status == 200)
+            let administration = try hub.administration()
+            _ = try await administration.revoke("B")
+            try administration.close()
+            #expect(try await client.status("PUT", base + "a", bytes("3")) == 204)
         }
     }
 

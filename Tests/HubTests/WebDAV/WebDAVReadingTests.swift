@@ -156,6 +156,24 @@ struct WebDAVReadingTests {
         }
     }
 
+    /// A few bytes of a manifest can stand for millions of chunks, which take memory in a list.
+    @Test func packagesWithTooManyChunksAreRefused() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let names = try await hub.names(device)
+            let chunk = bytes("0123456789")
+            let large = [(path: "large", contents: chunk)]
+            _ = try await device.makePackage("p.rtfd", large, names, repeats: 1_500_000)
+            _ = try await device.makePackage("q.rtfd", large, names)
+            let client = try await hub.client()
+            let base = "/dav/Documents/"
+            #expect(try await client.list(base).status == 207)
+            #expect(try await client.status("GET", base + "p.rtfd/large") == 503)
+            #expect(try await client.list(base + "p.rtfd").status == 503)
+            #expect(try await client.send("GET", base + "q.rtfd/large").bytes == chunk)
+        }
+    }
+
     @Test func aPackageIsAFolderAndLinksAreNotShown() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device()
