@@ -6,26 +6,33 @@ import Hummingbird
 import Model
 import NIOCore
 
+/// What requests of the same device share.
+struct DeviceMemory: Sendable {
+    /// In which the changes of devices wait.
+    let queue = DeviceQueue()
+    let vacated = VacatedNames()
+}
+
 /// One request of a client whose password was right.
 struct Session: Sendable {
     let hub: Hub
     let request: Request
     let caller: Caller
-    /// In which the changes of devices wait.
-    let queue: DeviceQueue
+    let memory: DeviceMemory
     /// What the request holds in memory.
     let budget: BodyBudget
 
-    init(_ hub: Hub, _ request: Request, _ caller: Caller, _ queue: DeviceQueue) {
+    init(_ hub: Hub, _ request: Request, _ caller: Caller, _ memory: DeviceMemory) {
         self.hub = hub
         self.request = request
         self.caller = caller
-        self.queue = queue
+        self.memory = memory
         budget = BodyBudget(of: hub, for: caller.account)
     }
 
     /// - Throws: `.unauthenticated`, `.tooMany`.
-    init(_ hub: Hub, _ request: Request, _ client: PageClient, _ queue: DeviceQueue) async throws {
+    init(_ hub: Hub, _ request: Request, _ client: PageClient, _ memory: DeviceMemory) async throws
+    {
         let words = request.headers[.authorization]?.split(separator: " ") ?? []
         guard words.count == 2, words[0].lowercased() == "basic",
             let decoded = Data(base64Encoded: String(words[1])),
@@ -39,7 +46,7 @@ struct Session: Sendable {
         let caller = try await hub.devices.caller(
             user: String(text[..<colon]), password: String(text[text.index(after: colon)...]),
             from: client.address)
-        self.init(hub, request, caller, queue)
+        self.init(hub, request, caller, memory)
     }
 
     var now: Int64 { hub.clock() }

@@ -135,7 +135,7 @@ struct Changes: Sendable {
     @discardableResult
     func commit(_ steps: [Step], isGroup: Bool = true) async throws -> [Verdict] {
         guard !steps.isEmpty else { return [] }
-        return try await session.queue.alone(session.caller.device) {
+        return try await session.memory.queue.alone(session.caller.device) {
             for attempt in 1... {
                 do {
                     return try await commitOnce(steps, isGroup: isGroup)

@@ -104,7 +104,12 @@ struct Transfer {
             try await changes.delete(old)
         }
         let status = old == nil ? 201 : 204
-        if isMove { return try await move(item, to: parent, changes, status) }
+        if isMove {
+            if old == nil, let former = try await former(of: item, in: parent, changes, locks) {
+                return try await exchange(former, item, changes)
+            }
+            return try await move(item, to: parent, changes, status)
+        }
         var copy = FolderCopy(changes)
         try await copy.copy(
             item, to: target.address.name, in: parent.id, isDeep: depth != .zero)
@@ -124,8 +129,80 @@ struct Transfer {
                 409,
                 "Another document got this name meanwhile. This one is beside it, as "
                     + "\(placement.spare).")
-        default: return Reply.empty(status)
+        default:
+            if item.kind.isDocument {
+                session.memory.vacated.note(
+                    item.id, by: session.caller.device,
+                    from: VacatedNames.Place(
+                        volume: changes.volume.id, folder: item.placement.parent,
+                        name: item.nameKey),
+                    at: changes.time)
+            }
+            return Reply.empty(status)
         }
+    }
+
+    // MARK: Saving by two moves
+
+    /// The document that the program has just moved away from the name that this one gets now. It
+    /// must be beside it, and not be locked.
+    private func former(
+        of item: ItemState, in parent: ItemState, _ changes: Changes, _ locks: Locks
+    ) async throws -> ItemState? {
+        let place = VacatedNames.Place(
+            volume: changes.volume.id, folder: parent.id,
+            name: changes.names.key(target.address.name))
+        guard item.kind.isDocument,
+            let id = session.memory.vacated.take(
+                place, by: session.caller.device, at: changes.time),
+            let former = try await session.hub.ledger.read({ try $0.item(id, in: place.volume) }),
+            former.id != item.id, former.kind == item.kind, former.life.isAlive,
+            former.placement.parent == parent.id, former.conflicts.isEmpty,
+            item.conflicts.isEmpty, !locks.all.contains(where: { $0.item == former.id })
+        else { return nil }
+        return former
+    }
+
+    /// Gives the former document its name back, with the contents of the new one, and the new one
+    /// the name and the contents that the former one has had in between. So both names have what
+    /// the program has put there, and the history stays with the document.
+    private func exchange(
+        _ former: ItemState, _ item: ItemState, _ changes: Changes
+    ) async throws -> Response {
+        guard let old = former.current, let new = item.current else { throw Place.nothing }
+        let name = target.address.name
+        let (next, contents) = try await changes.copy(of: new, parents: [old.id], named: name)
+        let (aside, oldContents) = try await changes.copy(
+            of: old, parents: [new.id], named: former.name)
+        let parent = former.placement.parent
+        var steps = [
+            Changes.Step(former.id, .edit(next), contents),
+            Changes.Step(
+                former.id,
+                .move(changes.placement(name, in: parent), base: former.placedBy)),
+            Changes.Step(item.id, .edit(aside), oldContents),
+            Changes.Step(
+                item.id,
+                .move(changes.placement(former.name, in: parent), base: item.placedBy)),
+        ]
+        for (one, other) in [(former, item), (item, former)] {
+            if let modified = other.modified {
+                steps.append(.init(one.id, .attribute("modified", Changes.modified(modified))))
+            }
+            for (name, value) in DeadProperties.changes(from: one, to: other) {
+                steps.append(.init(one.id, .attribute(name, value)))
+            }
+        }
+        let isDone = try await changes.commit(steps).allSatisfy { verdict in
+            switch verdict {
+            case .bounced, .overruled: false
+            default: true
+            }
+        }
+        guard isDone else {
+            throw Refusal(409, "A device has changed one of the two meanwhile. Both are kept.")
+        }
+        return Reply.empty(201)
     }
 
     private func replace(

@@ -219,6 +219,46 @@ struct WebDAVWritingTests {
         }
     }
 
+    /// As Word saves. Both names have what was put there, and the document keeps its history.
+    @Test func aDocumentThatIsMovedAsideAndReplacedKeepsItsHistory() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let (client, other) = (try await hub.client(), try await hub.client(named: "Tablet"))
+            func move(_ from: String, _ to: String, _ client: DAVClient) async throws {
+                let headers = ["Destination": base + to]
+                #expect(try await client.status("MOVE", base + from, nil, headers) == 201)
+            }
+            func begin() async throws -> ItemState {
+                for (name, contents) in [("a", "old"), ("tmp", "new")] {
+                    #expect(try await client.status("PUT", base + name, bytes(contents)) / 100 == 2)
+                }
+                return try #require(try await device.aliveItems()["a"])
+            }
+            var old = try await begin()
+            try await move("a", "aside", client)
+            try await move("tmp", "a", client)
+            var now = try await device.aliveItems()
+            #expect(now["a"]?.id == old.id && now["aside"]?.id != old.id && now["tmp"] == nil)
+            #expect(now["a"]?.current?.parents == [old.current!.id])
+            #expect(now.values.allSatisfy { $0.conflicts.isEmpty && !$0.isBounced })
+            #expect(try await client.send("GET", base + "a").bytes == bytes("new"))
+            #expect(try await client.send("GET", base + "aside").bytes == bytes("old"))
+            #expect(try await client.status("DELETE", base + "aside") == 204)
+            // Another program does not continue it, nor the same one after a while.
+            for isLate in [false, true] {
+                old = try await begin()
+                try await move("a", "aside", client)
+                if isLate { hub.advance(seconds: 61) }
+                try await move("tmp", "a", isLate ? client : other)
+                now = try await device.aliveItems()
+                #expect(now["aside"]?.id == old.id && now["a"]?.id != old.id)
+                #expect(try await client.send("GET", base + "a").bytes == bytes("new"))
+                #expect(try await client.status("DELETE", base + "aside") == 204)
+            }
+            try await hub.checkIsSound()
+        }
+    }
+
     @Test func aReaderChangesNothing() async throws {
         try await RunningHub.with { hub in
             var owner = try await hub.device(of: "bert", volume: "Shared")
@@ -394,7 +434,7 @@ extension RunningHub {
             user: client.user, password: client.password, from: "127.0.0.1")
         let head = HTTPRequest(method: .get, scheme: nil, authority: nil, path: path)
         let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
-        let session = Session(hub, request, caller, DeviceQueue())
+        let session = Session(hub, request, caller, DeviceMemory())
         return try await Place(try Address(path: path), session)
     }
 }
