@@ -68,8 +68,10 @@ struct Locking {
                 .malformed, "The body must be a DAV:lockinfo for an exclusive or shared write lock."
             )
         }
-        let owner = body.child(.dav("owner"))?.serialized() ?? ""
-        guard owner.utf8.count <= Limits.ownerBytes else {
+        guard let element = body.child(.dav("owner")) else {
+            return (scope == .dav("exclusive"), "")
+        }
+        guard let owner = element.serialized(atMost: Limits.ownerBytes) else {
             throw Failure(.tooLarge, "The owner of a lock has at most \(Limits.ownerBytes) bytes.")
         }
         return (scope == .dav("exclusive"), owner)

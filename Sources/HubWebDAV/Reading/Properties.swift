@@ -59,7 +59,7 @@ struct Properties: Sendable {
             found = Properties.usual.compactMap { name in
                 value(of: name).map { _ in "<D:\(name)/>" }
             }
-            found += dead.keys.map { Element(name: $0).serialized() }
+            found += dead.keys.map(\.element)
         case .all(let included):
             let names = Properties.usual.map { ElementName.dav($0) }
             let others = included.filter { !names.contains($0) }
@@ -95,7 +95,7 @@ struct Properties: Sendable {
             let end = value.isEmpty ? "/>" : ">\(value)</D:\(name.local)>"
             found.append("<D:\(name.local)" + end)
         } else {
-            missing.append(Element(name: name).serialized())
+            missing.append(name.element)
         }
     }
 

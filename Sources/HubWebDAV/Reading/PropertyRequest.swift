@@ -9,6 +9,8 @@ enum PropertyRequest: Hashable, Sendable {
     case some([ElementName])
 
     private static let most = 200
+    /// Of all names together, because the answer repeats them for each document.
+    private static let mostBytes = 16 << 10
 
     /// - Throws: `.malformed`, `.tooLarge`.
     init(_ body: Element?) throws(Failure) {
@@ -23,9 +25,14 @@ enum PropertyRequest: Hashable, Sendable {
         guard kinds.count == 1 else { throw PropertyRequest.malformed }
         let included = body.child(.dav("include"))?.children.map(\.name) ?? []
         let named = kinds[0].children.map(\.name)
-        guard named.count <= PropertyRequest.most, included.count <= PropertyRequest.most else {
+        let bytes = (named + included).reduce(0) { $0 + $1.space.utf8.count + $1.local.utf8.count }
+        guard named.count <= PropertyRequest.most, included.count <= PropertyRequest.most,
+            bytes <= PropertyRequest.mostBytes
+        else {
             throw Failure(
-                .tooLarge, "A request names at most \(PropertyRequest.most) properties.")
+                .tooLarge,
+                "A request names at most \(PropertyRequest.most) properties, with names and "
+                    + "namespaces of at most \(PropertyRequest.mostBytes) bytes together.")
         }
         switch kinds[0].name.local {
         case "propname": self = .names

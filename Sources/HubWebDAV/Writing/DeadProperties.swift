@@ -28,9 +28,10 @@ enum DeadProperties {
         where key.hasPrefix(prefix) && wanted?.contains(key) ?? true {
             guard let value = register.value, value.count <= valueBytes,
                 let element = try? ElementParser.parse(value),
-                DeadProperties.key(element.name) == key
+                DeadProperties.key(element.name) == key,
+                let text = element.serialized(atMost: valueBytes)
             else { continue }
-            all[element.name] = element.serialized()
+            all[element.name] = text
         }
         return all
     }

@@ -41,7 +41,8 @@ struct PropertyUpdate {
                         item.id,
                         .attribute(
                             DeadProperties.key(change.name),
-                            change.value.map { Array($0.serialized().utf8) }))
+                            change.value?.serialized(atMost: DeadProperties.valueBytes)
+                                .map { Array($0.utf8) }))
                 })
         }
         return answer(wanted, isDone: refused.isEmpty)
@@ -72,15 +73,15 @@ struct PropertyUpdate {
 
     private static func status(of change: Change) -> Int {
         if change.name.space == "DAV:" { return 403 }
-        let bytes = change.value?.serialized().utf8.count ?? 0
-        return bytes <= DeadProperties.valueBytes ? 200 : 507
+        guard let value = change.value else { return 200 }
+        return value.serialized(atMost: DeadProperties.valueBytes) != nil ? 200 : 507
     }
 
     private func answer(_ changes: [Change], isDone: Bool) -> Response {
         var properties: [Int: [String]] = [:]
         for change in changes {
             let status = PropertyUpdate.status(of: change)
-            let name = Element(name: change.name).serialized()
+            let name = change.name.element
             properties[isDone || status != 200 ? status : 424, default: []].append(name)
         }
         let isCollection = place.item?.isCollection ?? false

@@ -48,11 +48,18 @@ struct Element: Hashable, Sendable {
         return Markup.trimmed(all.joined())
     }
 
-    /// The element as a text that means the same in each document.
+    /// The element as a text that means the same in each document; nil if that is longer. It can
+    /// be much longer than what a client has sent, because it has no prefixes.
     ///
     /// - Parameter outer: The default namespace where the text is put.
-    func serialized(in outer: String = "") -> String {
-        var text = "<\(name.local)"
+    func serialized(in outer: String = "", atMost bytes: Int) -> String? {
+        var text = ""
+        return append(to: &text, in: outer, atMost: bytes) ? text : nil
+    }
+
+    /// Returns whether the text has at most so many bytes.
+    private func append(to text: inout String, in outer: String, atMost bytes: Int) -> Bool {
+        text += "<\(name.local)"
         if name.space != outer { text += " xmlns=\"\(Markup.escaped(name.space))\"" }
         for (index, attribute) in attributes.enumerated() {
             let value = Markup.escaped(attribute.value)
@@ -66,15 +73,28 @@ struct Element: Hashable, Sendable {
                     " xmlns:a\(index)=\"\(space)\" a\(index):\(attribute.name.local)=\"\(value)\""
             }
         }
-        guard !content.isEmpty else { return text + "/>" }
+        guard !content.isEmpty else {
+            text += "/>"
+            return text.utf8.count <= bytes
+        }
         text += ">"
         for node in content {
             switch node {
             case .text(let part): text += Markup.escaped(part)
-            case .element(let child): text += child.serialized(in: name.space)
+            case .element(let child):
+                guard child.append(to: &text, in: name.space, atMost: bytes) else { return false }
             }
         }
-        return text + "</\(name.local)>"
+        text += "</\(name.local)>"
+        return text.utf8.count <= bytes
+    }
+}
+
+extension ElementName {
+    /// An empty element of this name.
+    var element: String {
+        let space = self.space.isEmpty ? "" : " xmlns=\"\(Markup.escaped(self.space))\""
+        return "<\(local)\(space)/>"
     }
 }
 

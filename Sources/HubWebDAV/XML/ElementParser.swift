@@ -11,6 +11,8 @@ struct ElementParser {
         static let depth = 32
         static let elements = 4096
         static let attributes = 64
+        /// Of a name, and of a namespace. An answer repeats them for each document.
+        static let nameBytes = 256
     }
 
     private let bytes: [UInt8]
@@ -39,6 +41,9 @@ struct ElementParser {
     private static func malformed(_ why: String) -> Failure {
         Failure(.malformed, "The XML body cannot be used: \(why).")
     }
+
+    private static let longName = Failure(
+        .tooLarge, "A name or a namespace of XML has at most \(Limits.nameBytes) bytes.")
 
     // MARK: Bytes
 
@@ -242,6 +247,7 @@ struct ElementParser {
         guard parts.count <= 2, areGood else {
             throw ElementParser.malformed("a name is not well-formed")
         }
+        guard position - start <= Limits.nameBytes else { throw ElementParser.longName }
         return parts.count == 2 ? (parts[0], parts[1]) : ("", parts[0])
     }
 
@@ -286,6 +292,10 @@ struct ElementParser {
         _ attribute: (name: QualifiedName, value: String), in scope: inout Scope
     ) throws(Failure) -> Bool {
         let (name, value) = attribute
+        let isDeclaration = name.prefix == "xmlns" || name.prefix.isEmpty && name.local == "xmlns"
+        guard !isDeclaration || value.utf8.count <= Limits.nameBytes else {
+            throw ElementParser.longName
+        }
         if name.prefix.isEmpty, name.local == "xmlns" {
             scope[""] = value
             return true

@@ -62,7 +62,11 @@ struct ElementParserTests {
         let wide = "<a>" + String(repeating: "<b/>", count: 4096) + "</a>"
         let attributes = "<a " + (0..<65).map { "b\($0)=\"\"" }.joined(separator: " ") + "/>"
         let long = "<a>" + String(repeating: "b", count: 128 << 10) + "</a>"
-        for text in [nested(33), nested(20_000), wide, attributes, long] {
+        let name = String(repeating: "n", count: 257)
+        for text in [
+            nested(33), nested(20_000), wide, attributes, long, "<\(name)/>", "<a \(name)=\"\"/>",
+            "<a xmlns=\"\(name)\"/>", "<x:a xmlns:x=\"\(name)\"/>",
+        ] {
             let failure = #expect(throws: Failure.self) { _ = try parse(text) }
             #expect(failure?.code == .tooLarge)
         }
@@ -77,10 +81,35 @@ struct ElementParserTests {
         ]
         for text in texts {
             let element = try parse(text)
-            #expect(try parse(element.serialized()) == element, "\(text)")
-            let placed = try parse("<o xmlns=\"urn:o\">\(element.serialized(in: "urn:o"))</o>")
+            let alone = try #require(element.serialized(atMost: 1000))
+            #expect(try parse(alone) == element, "\(text)")
+            let within = try #require(element.serialized(in: "urn:o", atMost: 1000))
+            let placed = try parse("<o xmlns=\"urn:o\">\(within)</o>")
             #expect(placed.children == [element], "\(text)")
         }
+    }
+
+    /// A prefix is short, and the namespace for which it stands is repeated without it.
+    @Test func aTextThatWouldBeMuchLongerIsNotMade() throws {
+        let space = String(repeating: "s", count: 256)
+        let many = String(repeating: "<x:b/><c/>", count: 100)
+        let element = try parse("<a xmlns:x=\"\(space)\">\(many)</a>")
+        #expect(element.serialized(atMost: 20_000) == nil)
+        #expect(try #require(element.serialized(atMost: 40_000)).utf8.count > 25_600)
+    }
+
+    @Test func aRequestNamesFewBytesOfProperties() throws {
+        let space = String(repeating: "s", count: 200)
+        func request(_ count: Int) throws -> PropertyRequest {
+            let names = String(repeating: "<x:b/>", count: count)
+            return try PropertyRequest(
+                parse(
+                    "<D:propfind xmlns:D=\"DAV:\" xmlns:x=\"\(space)\"><D:prop>\(names)</D:prop>"
+                        + "</D:propfind>"))
+        }
+        _ = try request(80)
+        let failure = #expect(throws: Failure.self) { _ = try request(100) }
+        #expect(failure?.code == .tooLarge)
     }
 
     @Test func textThatXMLCannotHaveIsReplaced() throws {
