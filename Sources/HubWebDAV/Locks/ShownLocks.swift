@@ -10,8 +10,14 @@ struct ShownLocks: Sendable {
     /// The present time.
     let time: Int64
 
+    /// The locks that are shown of one thing. A deep shared lock is repeated for each thing in its
+    /// folder, so many of them would make an answer very long.
+    static let most = 32
+
     /// The value of the property `lockdiscovery`.
-    var element: String { locks.map { $0.element(label: label, at: time) }.joined() }
+    var element: String {
+        locks.prefix(ShownLocks.most).map { $0.element(label: label, at: time) }.joined()
+    }
 
     /// The value of the property `supportedlock`.
     static let supported = ["exclusive", "shared"].map { scope in

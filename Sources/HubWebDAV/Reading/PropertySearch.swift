@@ -128,6 +128,9 @@ struct PropertySearch {
                         var properties = Properties(item, at: address.appending(item.name))
                         properties.locks = shown.ofMember(item, from: locks)
                         text += properties.response(to: request)
+                        guard text.utf8.count >= PropertySearch.pieceBytes else { continue }
+                        try await writer.write(ByteBuffer(string: text))
+                        text = ""
                     }
                     if !text.isEmpty { try await writer.write(ByteBuffer(string: text)) }
                     page = try await pages.next()
@@ -138,6 +141,9 @@ struct PropertySearch {
     }
 
     // MARK: Answers
+
+    /// The length from which a part of an answer is sent, so that little of it is in memory.
+    private static let pieceBytes = 64 << 10
 
     static let start = Markup.declaration + "<D:multistatus xmlns:D=\"DAV:\">\n"
     static let end = "</D:multistatus>\n"

@@ -360,4 +360,17 @@ struct WebDAVLockTests {
             #expect(try await client.status("GET", base + "a") == 401)
         }
     }
+
+    @Test func aListShowsFewOfManySharedLocks() async throws {
+        try await RunningHub.with { hub in
+            _ = try await hub.device()
+            let client = try await hub.client()
+            #expect(try await client.status("PUT", base + "a", bytes("1")) == 201)
+            for _ in 0..<40 {
+                #expect(try await lock(client, base, "shared").status == 200)
+            }
+            let list = try await client.send("PROPFIND", base, nil, ["Depth": "1"])
+            #expect(list.text.components(separatedBy: "<D:activelock>").count - 1 == 2 * 32)
+        }
+    }
 }
