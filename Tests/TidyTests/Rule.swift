@@ -39,7 +39,7 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 extension Rule {
     static let all = [
         arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
-        topLevel, seconds, elsewhere, citations, citedPaths,
+        topLevel, seconds, precedence, elsewhere, citations, citedPaths,
     ]
 
     static let arrows = Rule(
@@ -159,6 +159,18 @@ extension Rule {
     }
 
     /// Such a product overflows for dates that any file may have, and then the process crashes.
+    /// In Swift both have the precedence of `+`, so the left one binds first, unlike in C. A
+    /// comparison of secrets accepted one wrong text of a hundred because of that.
+    static let precedence = Rule(
+        "an expression does not mix | and ^",
+        planted: SourceText(
+            path: "Sources/Model/Bad.swift", text: "bytes.reduce(0) { $0 | $1.0 ^ $1.1 }")
+    ) { source, line in
+        guard source.isSwift, !line.contains("//"), !line.contains("\"") else { return nil }
+        return line.contains(" | ") && line.contains(" ^ ")
+            ? "| and ^ in one line: one of them needs a line of its own" : nil
+    }
+
     static let seconds = Rule(
         "seconds become nanoseconds in Model's Timestamp only",
         planted: SourceText(

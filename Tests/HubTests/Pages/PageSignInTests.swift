@@ -1,10 +1,12 @@
+import ChunkStore
 import Foundation
 import Hub
-import HubPages
 import HubProtocol
 import Model
 import Support
 import Testing
+
+@testable import HubPages
 
 /// Who gets into the pages, and for how long.
 struct PageSignInTests {
@@ -203,5 +205,19 @@ struct PageSignInTests {
             #expect(try await browser.get("/healthz").status == 200)
             #expect(try hub.stop() == 0)
         }
+    }
+
+    /// A form's token is accepted only if all of it is right.
+    @Test func aTextIsNoOtherSecret() {
+        let secret = hexadecimal(Digest.sha256([1]).bytes)
+        #expect(secret.isSecretly(secret))
+        let others = (0..<10_000).map { number in
+            hexadecimal(Digest.sha256(Array("\(number)".utf8)).bytes)
+        }
+        let changed = secret.indices.map { index in
+            secret.replacingCharacters(
+                in: index...index, with: secret[index] == "0" ? "f" : "0")
+        }
+        #expect((others + changed + ["", secret + "0"]).filter { $0.isSecretly(secret) } == [])
     }
 }
