@@ -1,5 +1,5 @@
-/// The claims and presenters that there are, found by place, purpose, client session and by what
-/// waits for what. The functions here only look; the rules are in `Coordination`.
+/// All claims and presenters, by place, by purpose, by client session, and by what waits for what.
+/// The functions here search these tables and keep them consistent; `Coordination` decides.
 struct ClaimTables: Sendable {
     var claims: [ClaimID: Claim] = [:]
     var presenters: [PresenterID: Presenting] = [:]
@@ -36,6 +36,7 @@ struct ClaimTables: Sendable {
 
     // MARK: Entries
 
+    /// Adds a coordinated claim to the queues of its targets.
     mutating func enqueue(_ claim: Claim) {
         guard claim.isCoordinated else { return }
         for target in claim.targets {

@@ -166,6 +166,13 @@ package struct DeviceTable {
             [.integer(expires), .id(device)])
     }
 
+    /// Makes the tokens of a device valid until `expires` at least.
+    func extendTokens(of device: Identifier, to expires: Int64) throws {
+        try transaction.execute(
+            "UPDATE tokens SET expires = $1 WHERE device = $2 AND expires < $1",
+            [.integer(expires), .id(device)])
+    }
+
     /// Revokes a device and all devices that were split off from it, because a thief of its token
     /// may have created them.
     ///

@@ -116,6 +116,18 @@ extension LedgerTransaction {
         }
     }
 
+    /// The stored contents of a version, for another version with the same contents.
+    ///
+    /// - Throws: `.notFound`.
+    package func content(of revision: Identifier, in volume: Identifier) throws
+        -> RevisionContent
+    {
+        guard let manifest = try manifest(of: revision, in: volume),
+            let chunks = try chunks(of: revision, in: volume)
+        else { throw Failure(.notFound, "The hub does not have this version any more.") }
+        return RevisionContent(manifest: manifest, chunks: chunks)
+    }
+
     package func manifest(of revision: Identifier, in volume: Identifier) throws -> [UInt8]? {
         try row(
             "SELECT manifest FROM revisions WHERE volume = $1 AND id = $2",

@@ -27,14 +27,8 @@ extension HubDevices {
                 "The user or the password is wrong, or the password was revoked or has not been "
                     + "used for 90 days: concord hub password makes a new one.")
         }
-        if time - caller.seen > 60_000_000_000 {
-            // A full disk prevents this note, but it is no reason to refuse the request.
-            try? await hub.ledger.write(.nothing) {
-                try $0.devices.see(caller.device, at: time)
-                try $0.execute(
-                    "UPDATE tokens SET expires = $1 WHERE device = $2 AND expires < $1",
-                    [.integer(time + TokenUse.webDAV.lifetime), .id(caller.device)])
-            }
+        await noteUse(of: caller, at: time) {
+            try $0.extendTokens(of: caller.device, to: time + TokenUse.webDAV.lifetime)
         }
         return caller
     }

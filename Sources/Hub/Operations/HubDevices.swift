@@ -75,14 +75,23 @@ package struct HubDevices: Sendable {
                 "The token is unknown, revoked or expired: sign in again. Waiting changes are "
                     + "kept.")
         }
-        if time - caller.seen > 60_000_000_000 {
-            // A full disk prevents this note, but it is no reason to refuse the request.
-            try? await hub.ledger.write(.nothing) {
-                try $0.devices.see(caller.device, at: time)
-                try $0.devices.limitTokens(of: caller.device, to: time + Secret.tokenTime)
-            }
+        await noteUse(of: caller, at: time) {
+            try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
         }
         return caller
+    }
+
+    /// Notes, at most once a minute, that a device was used, and changes the end of its tokens.
+    func noteUse(
+        of caller: Caller, at time: Int64,
+        _ changeTokens: @escaping @Sendable (DeviceTable) throws -> Void
+    ) async {
+        guard time - caller.seen > 60_000_000_000 else { return }
+        // A full disk prevents this note, but it is no reason to refuse the request.
+        try? await hub.ledger.write(.nothing) {
+            try $0.devices.see(caller.device, at: time)
+            try changeTokens($0.devices)
+        }
     }
 
     /// Replaces the token of this request by a new one.

@@ -35,7 +35,7 @@ extension Call {
         var upload = hub.upload(to: volume, for: caller, held)
         var (reader, count) = (FrameReader(), 0)
         do {
-            try await parts { part in
+            try await request.forEachBodyPart { part in
                 count += part.readableBytes
                 guard count <= limit else { throw Call.tooLarge(limit) }
                 reader.append(part.readableBytesView)

@@ -184,27 +184,13 @@ struct Call {
         // up to twice its bytes.
         let length = request.headers[.contentLength].flatMap { Int($0) }
         if let length, length > 0 { bytes.reserveCapacity(length) }
-        try await parts { part in
+        try await request.forEachBodyPart { part in
             guard bytes.count + part.readableBytes <= limit else { throw Call.tooLarge(limit) }
             bytes.append(contentsOf: part.readableBytesView)
             try held.hold(length == nil ? bytes.capacity : bytes.count)
         }
         hub.metrics.bytesIn.add(bytes.count)
         return bytes
-    }
-
-    /// Passes the body's parts to `take` as they arrive. A body that ends too early is the client's
-    /// fault, so it is answered as malformed.
-    func parts(_ take: (ByteBuffer) async throws -> Void) async throws {
-        var parts = request.body.makeAsyncIterator()
-        while true {
-            let part: ByteBuffer?
-            do { part = try await parts.next() } catch let error as CancellationError {
-                throw error
-            } catch { throw Failure(.malformed, "The body ended too early: \(error).") }
-            guard let part else { return }
-            try await take(part)
-        }
     }
 
     /// Checks the body's announced length before any of it is read.

@@ -3,7 +3,6 @@ import Hub
 import HubProtocol
 import Hummingbird
 import Model
-import NIOCore
 import Reconcile
 
 /// Sends the contents of a document, or of one file in a package.
@@ -44,39 +43,8 @@ struct Download {
         headers[.cacheControl] = "private, no-store"
         headers[.contentSecurityPolicy] = policy(type)
         headers[.contentDisposition] = disposition(name, type)
-        let range = ByteRange(
-            place.session.call.request.headers[.range], size: content.size)
-        switch range {
-        case .all:
-            return response(content, 0..<content.size, .ok, headers)
-        case .part(let part):
-            headers[.contentRange] =
-                "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(content.size)"
-            return response(content, part, .partialContent, headers)
-        case .none:
-            headers[.contentRange] = "bytes */\(content.size)"
-            headers[.contentLength] = "0"
-            return Response(status: .rangeNotSatisfiable, headers: headers)
-        }
-    }
-
-    private func response(
-        _ content: Content, _ range: Range<UInt64>, _ status: HTTPResponse.Status,
-        _ headers: HTTPFields
-    ) -> Response {
-        var headers = headers
-        headers[.contentLength] = String(range.upperBound - range.lowerBound)
-        let hub = content.hub
-        return Response(
-            status: status, headers: headers,
-            body: ResponseBody { writer in
-                var reader = content.reader(of: range)
-                while let bytes = try await reader.next() {
-                    hub.metrics.bytesOut.add(bytes.count)
-                    try await writer.write(ByteBuffer(bytes: bytes))
-                }
-                try await writer.finish(nil)
-            })
+        return content.response(
+            range: place.session.call.request.headers[.range], headers)
     }
 
     /// A document is anything that somebody has written, so it has no rights: no script, no style

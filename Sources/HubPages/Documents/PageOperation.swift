@@ -157,17 +157,3 @@ struct PageOperation {
         return verdict
     }
 }
-
-extension LedgerTransaction {
-    /// The stored contents of a version, for another version with the same contents.
-    ///
-    /// - Throws: `.notFound`.
-    fileprivate func content(of revision: Identifier, in volume: Identifier) throws
-        -> RevisionContent
-    {
-        guard let manifest = try manifest(of: revision, in: volume),
-            let chunks = try chunks(of: revision, in: volume)
-        else { throw Failure(.notFound, "The hub does not have this version any more.") }
-        return RevisionContent(manifest: manifest, chunks: chunks)
-    }
-}

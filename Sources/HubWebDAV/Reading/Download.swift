@@ -3,7 +3,6 @@ import Hub
 import HubProtocol
 import Hummingbird
 import Model
-import NIOCore
 import Reconcile
 
 /// Sends the contents of a document, or of a file in a package.
@@ -45,16 +44,7 @@ struct Download {
         // They count in the budget of the contents now.
         try place.session.budget.hold(0)
         let range = conditions.appliesRange(tag: tag) ? request.headers[.range] : nil
-        switch ByteRange(range, size: content.size) {
-        case .all: return response(content, 0..<content.size, .ok, headers)
-        case .part(let part):
-            headers[.contentRange] =
-                "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(content.size)"
-            return response(content, part, .partialContent, headers)
-        case .none:
-            headers[.contentRange] = "bytes */\(content.size)"
-            return Reply.empty(416, headers)
-        }
+        return content.response(range: range, headers)
     }
 
     /// A file that nobody has written to has no version yet.
@@ -68,24 +58,5 @@ struct Download {
         }
         guard let entry = entries.first else { throw Place.nothing }
         return entry
-    }
-
-    private func response(
-        _ content: Content, _ range: Range<UInt64>, _ status: HTTPResponse.Status,
-        _ headers: HTTPFields
-    ) -> Response {
-        var headers = headers
-        headers[.contentLength] = String(range.upperBound - range.lowerBound)
-        let hub = content.hub
-        return Response(
-            status: status, headers: headers,
-            body: ResponseBody { writer in
-                var reader = content.reader(of: range)
-                while let bytes = try await reader.next() {
-                    hub.metrics.bytesOut.add(bytes.count)
-                    try await writer.write(ByteBuffer(bytes: bytes))
-                }
-                try await writer.finish(nil)
-            })
     }
 }

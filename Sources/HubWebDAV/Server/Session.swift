@@ -8,7 +8,7 @@ import NIOCore
 
 /// What requests of the same device share.
 struct DeviceMemory: Sendable {
-    /// In which the changes of devices wait.
+    /// Makes the changes of one device wait for each other.
     let queue = DeviceQueue()
     let vacated = VacatedNames()
 }
@@ -87,28 +87,13 @@ struct Session: Sendable {
         let tooLarge = Failure(.tooLarge, "The body has more than \(limit) bytes.")
         if let length, length > UInt64(limit) { throw tooLarge }
         var bytes: [UInt8] = []
-        try await parts { part in
+        try await request.forEachBodyPart { part in
             guard bytes.count + part.readableBytes <= limit else { throw tooLarge }
             bytes.append(contentsOf: part.readableBytesView)
             try budget.hold(bytes.capacity)
         }
         hub.metrics.bytesIn.add(bytes.count)
         return bytes
-    }
-
-    /// Passes the body's parts to `take` as they arrive.
-    ///
-    /// - Throws: What `take` throws; `.malformed` if the body ends too early.
-    func parts(_ take: (ByteBuffer) async throws -> Void) async throws {
-        var parts = request.body.makeAsyncIterator()
-        while true {
-            let part: ByteBuffer?
-            do { part = try await parts.next() } catch let error as CancellationError {
-                throw error
-            } catch { throw Failure(.malformed, "The body ended too early: \(error).") }
-            guard let part else { return }
-            try await take(part)
-        }
     }
 
     /// The length that the client announces. macOS sends bodies whose length HTTP does not say, and

@@ -100,12 +100,7 @@ struct Changes: Sendable {
         -> (Revision, RevisionContent)
     {
         let volume = volume.id
-        let content = try await session.hub.ledger.read { transaction in
-            guard let manifest = try transaction.manifest(of: old.id, in: volume),
-                let chunks = try transaction.chunks(of: old.id, in: volume)
-            else { throw Failure(.notFound, "The hub does not have this version any more.") }
-            return RevisionContent(manifest: manifest, chunks: chunks)
-        }
+        let content = try await session.hub.ledger.read { try $0.content(of: old.id, in: volume) }
         let new = revision(
             old.content, size: old.size, parents: parents, named: name,
             modified: old.note.modified)

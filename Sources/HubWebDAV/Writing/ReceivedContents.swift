@@ -39,7 +39,7 @@ struct ReceivedContents: Sendable {
         var references: [ChunkReference] = []
         let hub = session.hub
         do {
-            try await session.parts { part in
+            try await session.request.forEachBodyPart { part in
                 hub.metrics.bytesIn.add(part.readableBytes)
                 guard UInt64(cutter.count) + UInt64(part.readableBytes) <= size else {
                     throw ReceivedContents.wrongLength
