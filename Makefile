@@ -16,7 +16,7 @@ SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
 
 BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libpq-dev libsqlite3-dev pkgconf gcc python3
-TEST_DEPS = acl attr btrfs-progs davfs2 dbus e2fsprogs emacs-nox git libglib2.0-bin litmus nano plocate postgresql python3-dbusmock python3-minimal python3-venv rclone rsync sqlite3 tmux util-linux vim
+TEST_DEPS = acl attr btrfs-progs davfs2 dbus e2fsprogs emacs-nox git libglib2.0-bin litmus nano plocate postgresql python3-dbusmock python3-minimal python3-venv rclone rsync sqlite3 tmux util-linux vim xfsprogs
 DEB_DEPS = debhelper dpkg-dev
 DEB_TEST_DEPS = appstream debootstrap lintian systemd
 # The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; and

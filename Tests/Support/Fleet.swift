@@ -125,6 +125,18 @@ package final class Fleet {
         }
     }
 
+    /// Saves again what a device does not send after a loss of power, because it cannot tell it from
+    /// a part of a save.
+    package func saveUnfinished(_ index: Int) throws {
+        try settle([index])
+        for problem in try report(devices[index]).problems {
+            guard let end = problem.range(of: " was being saved when the machine stopped")
+            else { continue }
+            let path = problem[..<end.lowerBound]
+            try shell(index, "cp '\(path)' .again.tmp && mv .again.tmp '\(path)'")
+        }
+    }
+
     /// Settles, and throws unless all trees are equal: names, kinds, modes, contents, and the
     /// modification times of files. Background
     /// work, such as a merge, gets some time.

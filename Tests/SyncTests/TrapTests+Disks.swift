@@ -52,6 +52,7 @@ extension TrapTests {
                     "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
                 ).succeed()
                 try device.mount()
+                try fleet.saveUnfinished(1)
                 // Versions that the disk did not keep are found missing and sent after a moment.
                 try fleet.expectEqual(tries: 5)
                 // Each document must have the queued save or the newer one.

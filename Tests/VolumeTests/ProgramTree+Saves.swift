@@ -82,6 +82,11 @@ extension ProgramTree {
         return try history.versions.map { try bytes(of: $0) }
     }
 
+    /// The programs that saved the versions, oldest first.
+    func programs(_ path: String) throws -> [String] {
+        try volume.history(at: names(path), timeoutSeconds: 60)?.versions.map(\.program) ?? []
+    }
+
     func texts(_ path: String) throws -> [String] {
         try versions(path).map { String(decoding: $0, as: UTF8.self) }
     }

@@ -57,6 +57,8 @@ final class ProgramTree: @unchecked Sendable {
     let settings: Settings
     private let scratch: Scratch?
     private let belongsToHub: Bool
+    /// Whether the test does the recorder's steps; the recorder has no thread then.
+    private let isStepwise: Bool
     private let lock = NSRecursiveLock()
     private var nodes: [UInt64: Node] = [:]
     /// Called with each volume that is opened after the first one, before it starts.
@@ -80,18 +82,20 @@ final class ProgramTree: @unchecked Sendable {
         return settings
     }()
 
-    /// Without `store`, it uses a directory of its own.
+    /// Without `store`, it uses a directory of its own. With `isStepwise`, that is in memory, and the
+    /// test does the recorder's steps.
     init(
         store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true,
-        belongsToHub: Bool = true
+        belongsToHub: Bool = true, isStepwise: Bool = false
     ) throws {
-        let scratch = store == nil ? Scratch() : nil
+        let scratch = store == nil ? Scratch(in: isStepwise ? "/dev/shm" : "/tmp") : nil
         self.scratch = scratch
         self.store = store ?? scratch!.path + "/store"
         self.settings = settings
         self.belongsToHub = belongsToHub
+        self.isStepwise = isStepwise
         volume = try ProgramTree.open(self.store, settings, belongsToHub: belongsToHub)
-        if starts { volume.start() }
+        if starts, !isStepwise { volume.start() }
     }
 
     func stop() { volume.stop() }
@@ -137,7 +141,7 @@ final class ProgramTree: @unchecked Sendable {
         volume = try ProgramTree.open(
             store, settings ?? self.settings, belongsToHub: belongsToHub)
         onOpening(volume)
-        volume.start()
+        if !isStepwise { volume.start() }
     }
 
     /// Whether this process has the store's lock or journal open.

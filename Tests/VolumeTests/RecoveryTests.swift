@@ -60,6 +60,23 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The daemon is killed between a program's close and the kernel's release of the file, or while
+    /// the program has it open.
+    @Test(arguments: [true, false]) func aKillBeforeTheSave(isNew: Bool) throws {
+        let tree = try ProgramTree()
+        if !isNew {
+            try tree.save("a", "one", by: program)
+            #expect(tree.quiet())
+        }
+        let agent = Program(process: 11, name: "agent")
+        let handle = try tree.open("a", O_RDWR | O_CREAT, by: agent)
+        try tree.write(handle, Array("two".utf8))
+        try tree.crash()
+        #expect(tree.quiet())
+        #expect(try tree.programs("a").last == "agent")
+        #expect(try tree.texts("a") == (isNew ? ["two"] : ["one", "two"]))
+    }
+
     /// How much of the events before a crash the journal has.
     enum Known: CaseIterable { case nothing, directories, all }
 

@@ -35,7 +35,9 @@ extension DocumentIndex {
         guard case .package(let key, let path) = place else { return }
         switch target {
         case .package(key, _): break
-        default: need(part: path + [move.from.name], of: key, move.snapshot, at: new)
+        default:
+            if settings.has(.leavesParts) { break }
+            need(part: path + [move.from.name], of: key, move.snapshot, at: new)
         }
         if !move.snapshot.isDirectory { writer.state.packaged[move.snapshot.inode] = nil }
         touchPackage(key, by: move.actor)
@@ -78,7 +80,8 @@ extension DocumentIndex {
             }
             needPackage(item, at: place)
         case .file:
-            if item.latest > 0 || writer.state.pending[item.key]?.save != nil {
+            if settings.has(.absorbsWithoutContent) { break }
+            if isSaved(item) {
                 need(item, snapshot ?? FileSnapshot(item))
             }
         case .symlink, .special: break
@@ -147,6 +150,7 @@ extension DocumentIndex {
             // It is not known which of the package's files are in it, so all of them are added.
             needFiles(of: package)
         } else if snapshot.isFile {
+            guard !settings.has(.losesMovedParts) else { return }
             writer.touch(package) { $0.priorContents.append(.present(in: snapshot.inode)) }
         }
     }

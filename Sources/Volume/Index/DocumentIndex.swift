@@ -46,7 +46,7 @@ final class DocumentIndex {
         if item.deleted == nil {
             // The old file still exists under the name to which it was moved. It is a document of
             // its own from now on.
-            if item.inode != snapshot.inode {
+            if item.inode != snapshot.inode, !settings.has(.forgetsOldContentOfContinued) {
                 // The times may have been set since the item was recorded.
                 let moved = tombstone.snapshot
                 need(item, moved.inode == item.inode ? moved : FileSnapshot(item))
@@ -56,7 +56,9 @@ final class DocumentIndex {
             home.name = name
             try assignInode(&home, snapshot, save, t)
             // If the scan has seen this before the event, the document never was anywhere else.
-            guard item.parent != parent || item.name != name else { return }
+            guard item.parent != parent || item.name != name, !settings.has(.losesOldFile) else {
+                return
+            }
             let key = try t.insert(backup)
             writer.touch(key) {
                 $0.author = PendingDocument.Save(actor: tombstone.actor, time: tombstone.time)
@@ -87,6 +89,13 @@ final class DocumentIndex {
         reloadIgnoreFile(item)
     }
 
+    /// Whether the document has contents that must be kept. After a crash it is not known which of
+    /// those that are not recorded a program had saved, so all of them are kept (invariant 3).
+    func isSaved(_ item: Item) -> Bool {
+        item.latest > 0 || writer.state.pending[item.key]?.save != nil
+            || isReplaying && item.changed == 0
+    }
+
     /// Adds the contents of `snapshot` to the document's prior contents, because the document is
     /// about to get another inode.
     func need(_ item: Item, _ snapshot: FileSnapshot) {
@@ -105,6 +114,7 @@ final class DocumentIndex {
             // The scan has seen this before the event: it saw the result of events still to come.
             if old.inode == snapshot.inode { return old.key }
             if old.kind == .file, snapshot.isFile {
+                if settings.has(.keepsOtherInode) { return old.key }
                 try assignInode(&old, snapshot, nil, t)
                 return old.key
             }
@@ -149,10 +159,13 @@ final class DocumentIndex {
         let priorContents = writer.state.pending[item.key]?.priorContents ?? []
         let isEmpty = try priorContents.allSatisfy { prior in
             // The file was a temporary one, and its bytes now belong to another document.
+            if settings.has(.removesUnrecorded) { return true }
             guard prior.entry == nil else { return false }
             return try t.hasItem(inode: prior.inode, otherThan: item.key)
         }
-        if item.latest == 0, isEmpty, try !t.isParent(item), try !t.isKnownToHub(item) {
+        if item.latest == 0, isEmpty, !settings.has(.keepsEmptyRows), try !t.isParent(item),
+            try !t.isKnownToHub(item)
+        {
             writer.state.pending[item.key] = nil
             writer.state.unfinished.endRecording(of: item.key)
             try t.removeRow(item.key)
@@ -191,8 +204,11 @@ final class DocumentIndex {
 
     /// The tombstone of this name, if the same process removed it recently.
     func takeTombstone(_ spot: DirectoryEntry, _ actor: Actor) -> Tombstone? {
-        guard let tombstone = writer.state.tombstones.removeValue(forKey: spot),
-            tombstone.actor.process == actor.process, tombstone.actor.uid == actor.uid,
+        guard !settings.has(.forgetsTombstones),
+            let tombstone = writer.state.tombstones.removeValue(forKey: spot),
+            tombstone.actor.process == actor.process
+                || settings.has(.takesTombstonesOfOthers),
+            tombstone.actor.uid == actor.uid,
             writer.eventTime - tombstone.time < Timestamp.span(seconds: settings.tombstoneSeconds)
         else { return nil }
         return tombstone
@@ -250,10 +266,10 @@ final class DocumentIndex {
     ) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         writer.state.pending.leave(entry)
-        let isContent = writer.transferContent(entry)
+        let isContent = settings.has(.forgetsDependents) ? false : writer.transferContent(entry)
         if entry.kind == .displaced { writer.state.untrackedFiles[inode] = nil }
         for item in items
-        where !isContent || item.latest > 0 || writer.state.pending[item.key]?.save != nil {
+        where !isContent || isSaved(item) {
             writer.attach(entry, to: item.key, isUnsaved: isUnsaved)
         }
         // After a crash it is unknown whether its replacement in the package is complete.
@@ -266,7 +282,7 @@ final class DocumentIndex {
     func transferUnknownContent(_ stash: String?, inode: UInt64) throws {
         try transferContent(stash, inode: inode, to: [])
         guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
-            !writer.state.pending.needs(entry)
+            !writer.state.pending.needs(entry), !settings.has(.dropsUnknownContent)
         else { return }
         writer.state.unresolved.append(entry)
     }

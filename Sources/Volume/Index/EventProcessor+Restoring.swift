@@ -20,7 +20,9 @@ extension EventProcessor {
                 try writer.writePriorContents(t)
                 // In a copied store the inode numbers of the log belong to other files.
                 let last = try t.value(EventProcessor.lastEvent).flatMap { UInt64($0) } ?? 0
-                if !writer.state.isCopy { backlog = logged.filter { $0.sequence > last } }
+                if !writer.state.isCopy, !settings.has(.forgetsLoggedEvents) {
+                    backlog = logged.filter { $0.sequence > last }
+                }
             }
         } catch {
             reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")

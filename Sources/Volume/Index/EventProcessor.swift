@@ -14,7 +14,7 @@ final class EventProcessor {
     private let attributes: ItemAttributes
     private let nameChanges: NameChangeLog
     private let events: EventQueue
-    private let settings: Settings
+    let settings: Settings
     private let debounce: Debounce
     private let pauses: WorkPauses
     private let closing: ClosingTime
@@ -98,7 +98,8 @@ final class EventProcessor {
                     done += 1
                     if writer.state.scan != nil { break }
                 }
-                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, t)
+                let last = settings.has(.notesAllEvents) ? backlog.count : done
+                try noteEvents(upTo: last > 0 ? backlog[last - 1].sequence : nil, t)
             }
         } catch {
             failed(error)
@@ -157,8 +158,11 @@ final class EventProcessor {
         case .created(let spot, let snapshot, let isWriting, let actor):
             if !index.isReplaying { try lostSaves?.remove(snapshot.inode, t) }
             try made(spot, snapshot, isLink: false, by: actor, t)
+            if isWriting { try noteWriter(actor, of: snapshot.inode, t) }
             // After a crash the creator has no handle any more.
-            guard isWriting, !index.isReplaying else { break }
+            guard isWriting, !index.isReplaying || settings.has(.keepsWritersOfBefore) else {
+                break
+            }
             for item in try t.items(inode: snapshot.inode) where item.kind == .file {
                 writer.touch(item.key) { $0.isWriting = true }
             }
@@ -180,8 +184,9 @@ final class EventProcessor {
             try renames.exchanged(a, traceA, b, traceB, by: actor, t)
         case .opened(let inode): try opened(inode, t)
         case .closed(let inode): writer.state.unfinished.end(inode)
-        case .secured(let inode, let stash, _):
+        case .secured(let inode, let stash, let actor):
             try secured(inode, stash: stash, t)
+            try noteWriter(actor, of: inode, t)
             try opened(inode, t)
         case .saved(let inode, let isLate, let actor):
             try saved(inode, isLate: isLate, by: actor, t)
@@ -266,12 +271,12 @@ final class EventProcessor {
                 writer.state.tombstones[spot] = Tombstone(
                     item: item.key, actor: actor, time: writer.eventTime, snapshot: snapshot)
             }
-            if let stash {
+            if let stash, !settings.has(.losesRemovedContent) {
                 try index.transferContent(
                     stash, inode: snapshot.inode, to: [item], isUnsaved: isUnsaved)
-            } else if item.latest > 0 || writer.state.pending[item.key]?.save != nil {
+            } else if index.isSaved(item) {
                 // Its bytes are still in the tree, under another hard link.
-                index.need(item, snapshot)
+                if !settings.has(.forgetsOtherLinks) { index.need(item, snapshot) }
             }
             try index.removeItem(item, t)
             try nameChanges.noteRemoved(item, by: actor, t)
@@ -301,13 +306,28 @@ final class EventProcessor {
     private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         securedAside(inode, stash)
-        if items.isEmpty, writer.state.packaged[inode] == nil {
+        if settings.has(.losesCopyMadeAtOpen) {
+            try index.transferContent(stash, inode: inode, to: [])
+        } else if items.isEmpty, writer.state.packaged[inode] == nil {
             try index.transferUnknownContent(stash, inode: inode)
         } else {
             try index.transferContent(
                 stash, inode: inode, to: items, package: writer.state.packaged[inode])
         }
+        guard !settings.has(.recordsWhileWriting) else { return }
         for item in items { writer.touch(item.key) { $0.isWriting = true } }
+    }
+
+    /// A program had a file open for writing when the daemon was killed. Its save is not in the log:
+    /// the daemon may have been killed between the program's close and the kernel's release of the
+    /// file. What the file holds is this program's work.
+    private func noteWriter(_ actor: Actor, of inode: UInt64, _ t: Reader) throws {
+        guard index.isReplaying else { return }
+        for item in try t.items(inode: inode) where item.kind == .file {
+            writer.touch(item.key) {
+                $0.author = PendingDocument.Save(actor: actor, time: writer.eventTime)
+            }
+        }
     }
 
     /// A program has opened a file for writing. After a crash no program has it open any more, so
@@ -346,6 +366,7 @@ final class EventProcessor {
         guard items.isEmpty, let owners = writer.state.pending.displaced[inode] else { return }
         let save = PendingDocument.Save(actor: actor, time: writer.eventTime)
         for owner in owners {
+            let isLate = isLate && !settings.has(.ignoresLateSaves)
             writer.touch(owner) { $0.note(save, ofDisplaced: inode, isLate: isLate) }
         }
     }

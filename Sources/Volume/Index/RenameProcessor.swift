@@ -57,7 +57,7 @@ struct RenameProcessor {
         // A document becomes a temporary file. Its name is free, and its bytes stay in that file
         // for now.
         guard let source else { return }
-        if writer.state.pending[source.key]?.save != nil || source.latest > 0 {
+        if index.isSaved(source), !index.settings.has(.losesContentOfHiddenDocuments) {
             index.need(source, move.snapshot)
         }
         addTombstone(source, at: move)
@@ -66,20 +66,26 @@ struct RenameProcessor {
 
     /// If a document has the target name, it gets the moved inode as its new contents. Otherwise
     /// the moved item gets the name.
-    private func replacedBy(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
+    private func replacedBy(_ found: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
+        var source = found
         var target = try t.item(parent: to, name: move.to.name)
-        if let twin = target, let source, twin.key != source.key, twin.latest == 0,
-            twin.inode == move.snapshot.inode
+        if let twin = target, let known = source, twin.key != known.key, twin.latest == 0,
+            twin.inode == move.snapshot.inode, !hadReplaced(twin, move),
+            !index.settings.has(.seesNoTwins)
         {
             // The scan has seen the new name before this event was processed. What the name had
             // before becomes a prior content of the moved item.
-            writer.transferContent(from: twin.key, to: source.key)
-            try transferReplacedContent(source, move)
+            writer.transferContent(from: twin.key, to: known.key)
+            source = takeBack(known, move)
+            try transferReplacedContent(known, move)
+            if twin.kind == .directory { try moveChildren(of: twin, to: known, t) }
             try index.removeItem(twin, t)
-            if twin.kind == .directory { writer.state.directoriesToRescan.append(source.key) }
+            if twin.kind == .directory { writer.state.directoriesToRescan.append(known.key) }
             target = nil
         }
-        if let target, target.key != source?.key, target.kind == .file, move.snapshot.isFile {
+        if let target, target.key != source?.key, target.kind == .file, move.snapshot.isFile,
+            source == nil || !index.settings.has(.followsTheInode)
+        {
             try adopt(target, from: source, move, t)
             return
         }
@@ -104,6 +110,49 @@ struct RenameProcessor {
             // Its new name makes it a package, which counts as saved now.
             index.touchPackage(source.key, by: move.actor)
         }
+    }
+
+    /// Moves what the scan has found in a new directory to the item that this directory has had all
+    /// along, because events may have given it contents (invariants 3 and 9).
+    private func moveChildren(of twin: Item, to item: Item, _ t: Transaction) throws {
+        for var child in try t.children(of: twin.key) {
+            guard let known = try t.item(parent: item.key, name: child.name) else {
+                child.parent = item.key
+                try t.update(child)
+                continue
+            }
+            if child.kind == .directory, known.kind == .directory {
+                try moveChildren(of: child, to: known, t)
+            }
+            if child.latest == 0, child.kind == known.kind {
+                writer.transferContent(from: child.key, to: known.key)
+            }
+            try index.removeItem(child, t)
+        }
+    }
+
+    /// Whether the scan has found the moved file under the name of a document that is older than it:
+    /// what the move has replaced is that document's. Then it is no new item.
+    private func hadReplaced(_ item: Item, _ move: Move) -> Bool {
+        guard let replaced = move.replaced else { return false }
+        return writer.state.pending[item.key]?.priorContents.contains {
+            $0.entry == nil && $0.inode == replaced.inode
+        } == true
+    }
+
+    /// The item as it was before the scan saw what later events put at its name: another file, whose
+    /// contents would become versions of the wrong document (invariants 4 and 9).
+    private func takeBack(_ item: Item, _ move: Move) -> Item {
+        guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode else {
+            return item
+        }
+        var item = item
+        item.inode = move.snapshot.inode
+        item.changed = 0
+        writer.touch(item.key) {
+            $0.priorContents.removeAll { $0.entry == nil && $0.inode == move.snapshot.inode }
+        }
+        return item
     }
 
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
@@ -140,7 +189,8 @@ struct RenameProcessor {
     /// Handles a temporary file that takes the name of a document which the same program has just
     /// moved away. Returns false if it is something else.
     private func takesVacatedName(_ source: Item?, _ move: Move, _ t: Transaction) throws -> Bool {
-        guard move.snapshot.isFile, source?.latest ?? 0 == 0,
+        guard !index.settings.has(.forgetsVacatedNames),
+            move.snapshot.isFile, source?.latest ?? 0 == 0,
             let tombstone = index.takeTombstone(move.to, move.actor), tombstone.item != source?.key,
             let item = try t.item(tombstone.item), item.kind == .file,
             case .directory(let to) = try roles.location(of: move.to.directory, t)
@@ -155,6 +205,7 @@ struct RenameProcessor {
 
     /// Adds what had the name until this rename to the document's prior contents.
     private func transferReplacedContent(_ item: Item, _ move: Move) throws {
+        if index.settings.has(.losesReplacedContent) { return }
         if let stash = move.stash {
             try index.transferContent(stash, inode: move.replaced?.inode ?? item.inode, to: [item])
         } else if let replaced = move.replaced, replaced.inode != move.snapshot.inode {
@@ -168,8 +219,7 @@ struct RenameProcessor {
         try transferReplacedContent(target, move)
         if let base = move.unseen { try index.replaceUnseen(target, madeFrom: base, t) }
         let save = source.flatMap { writer.state.pending[$0.key]?.save }
-        let isSaved =
-            source.map { $0.latest > 0 || writer.state.pending[$0.key]?.save != nil } ?? false
+        let isSaved = source.map(index.isSaved) ?? false
         if let source, source.latest > 0 || isSaved && move.to.name.isBackup(of: move.from.name) {
             index.need(source, move.snapshot)
             addTombstone(source, at: move)
@@ -193,7 +243,8 @@ struct RenameProcessor {
     /// draft.
     private func addTombstone(_ item: Item, at move: Move) {
         guard item.kind == .file,
-            item.latest > 1 || move.to.name.isBackup(of: move.from.name)
+            item.latest > 1 || index.settings.has(.leavesTombstonesOfDrafts)
+                || move.to.name.isBackup(of: move.from.name)
                 || roles.ignoreFile.current.matches(move.to.name)
         else { return }
         writer.state.tombstones[move.from] = Tombstone(
@@ -220,13 +271,13 @@ struct RenameProcessor {
         }
         // Two files or two packages are a save by exchange: both names keep their documents, and
         // their contents are exchanged.
-        if itemA.kind == .file, itemB.kind == .file {
+        if itemA.kind == .file, itemB.kind == .file, !index.settings.has(.exchangesDocuments) {
             let saves = (
                 writer.state.pending[itemA.key]?.save, writer.state.pending[itemB.key]?.save
             )
             let now = PendingDocument.Save(actor: actor, time: writer.eventTime)
             index.need(itemA, traceA)
-            index.need(itemB, traceB)
+            if !index.settings.has(.exchangeLosesOneContent) { index.need(itemB, traceB) }
             var (first, second) = (itemA, itemB)
             try index.assignInode(&first, traceB, saves.1 ?? now, t)
             try index.assignInode(&second, traceA, saves.0 ?? now, t)

@@ -222,21 +222,27 @@ final class Recorder: @unchecked Sendable {
     /// Whether the volume is about to close, so that callers do not wait for the recorder.
     var isAboutToClose: Bool { signal.look { isEnding } }
 
-    private func run(_ logged: [NotedEvent]) {
-        cl_thread_background()
+    /// Takes over what the last daemon has left. Returns false if the volume is about to close.
+    func begin(_ logged: [NotedEvent]) -> Bool {
         index.isReplaying = !logged.isEmpty
         retention.time.restore()
         processor.restore(logged)
         while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue {
             processor.applyBacklog()
         }
-        guard !isOverdue else { return signal.change { hasStopped = true } }
+        guard !isOverdue else { return false }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
         scanner.stashRecovery.recover(leftovers)
         leftovers = []
         adopter.recover(displaced)
         writer.startScan()
+        return true
+    }
+
+    private func run(_ logged: [NotedEvent]) {
+        cl_thread_background()
+        guard begin(logged) else { return signal.change { hasStopped = true } }
         while !signal.look({ isAbandoned }) {
             let asked = signal.look {
                 (

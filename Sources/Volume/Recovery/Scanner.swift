@@ -63,13 +63,14 @@ final class Scanner {
     func step() -> Bool {
         guard writer.state.scan != nil, !pauses.isPaused else { return false }
         let started = cl_clock_monotonic_ns()
+        let longest = Timestamp.span(seconds: settings.scanSeconds)
         writer.eventTime = cl_clock_realtime_ns()
         do {
             try writer.transact { t in
                 writer.describesNames = true
                 while let key = writer.state.scan?.waiting.popLast() {
                     try compare(key, t)
-                    if cl_clock_monotonic_ns() - started > 100_000_000 { break }
+                    if cl_clock_monotonic_ns() - started >= longest { break }
                 }
             }
             reports.untell("scan")
@@ -160,7 +161,7 @@ final class Scanner {
             guard let found = try? entryStatus(name, in: directory) else { return }
             let snapshot = FileSnapshot(found)
             writer.state.scan?.items += 1
-            if snapshot.isFile {
+            if snapshot.isFile, !settings.has(.scanSkipsPackages) {
                 writer.state.packaged[snapshot.inode] = key
                 let spot = DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name)
                 try? index.rememberUntrackedFile(snapshot, to: spot, t)

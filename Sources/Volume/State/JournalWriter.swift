@@ -172,6 +172,8 @@ final class JournalWriter {
         guard let work = state.pending[twin] else { return }
         touch(key) { known in
             known.priorContents += work.priorContents
+            // The end of the writing was noted for the item that had the inode then.
+            if work.save != nil { known.isWriting = work.isWriting }
             known.save = work.save ?? known.save
         }
         state.pending[twin] = nil
@@ -212,6 +214,7 @@ final class JournalWriter {
     private func writePriorContents(
         of key: Int64, _ priorContents: [PriorContent], _ t: Transaction
     ) throws {
+        if settings.has(.writesNoPriorContents) { return }
         if state.written[key] != nil { try t.removeStashed(prefix: PriorContent.rowPrefix(key)) }
         state.written[key] = priorContents.isEmpty ? nil : priorContents.count
         for (index, prior) in priorContents.enumerated() {

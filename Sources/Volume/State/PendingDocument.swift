@@ -6,7 +6,8 @@ struct PendingDocument {
     var priorContents: [PriorContent] = []
     /// Who saved the contents that the tree holds, and when; nil if they are no new save.
     var save: Save?
-    /// Who created the file, if no program has saved it under this name.
+    /// Who created the file, or had it open when the daemon was killed, if no program has saved it
+    /// under this name since.
     var author: Save?
     /// Whether a program has it open for writing.
     var isWriting = false

@@ -81,6 +81,11 @@ package struct Settings: Sendable {
     package var roomSeconds = 30.0
     /// Seconds between two checks of the eviction limits.
     package var evictionSeconds = 30.0
+    /// Seconds after which a transaction of a scan ends, so that programs' events are not kept
+    /// waiting.
+    package var scanSeconds = 0.1
+    /// The faults that a test has planted.
+    var bugs: Set<IndexBug> = []
 
     package init() {}
 }

@@ -47,7 +47,7 @@ package final class Volume: Sendable {
     let recorder: Recorder
     let room: Room
     /// The events that a killed daemon has left.
-    private let logged: [NotedEvent]
+    let logged: [NotedEvent]
     let log: Logger
 
     private init(

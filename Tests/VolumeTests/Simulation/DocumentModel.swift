@@ -1,0 +1,89 @@
+/// What programs have made of the documents, by the rules of `Index.md` alone. It knows names and
+/// contents, but no inode, event, stash file or journal, so that it can contradict the index.
+struct DocumentModel {
+    struct Document {
+        /// What programs have closed under the document's name, oldest first; never twice the same
+        /// in a row.
+        var contents: [[UInt8]] = []
+        /// Whether a kill in the middle of a save has left open which document has what.
+        var isUncertain = false
+        /// Saves to files that had been replaced, which are conflict versions.
+        var conflicts: [[UInt8]] = []
+    }
+
+    private(set) var documents: [Document] = []
+    /// Contents that need not be kept.
+    private(set) var lost: Set<[UInt8]> = []
+    /// The documents that have a name.
+    private(set) var names: [String: Int] = [:]
+
+    func document(_ path: String) -> Document? { names[path].map { documents[$0] } }
+    func has(_ path: String) -> Bool { names[path] != nil }
+    func knowsContents(_ path: String) -> Bool { document(path)?.contents.isEmpty == false }
+
+    /// A program has closed this content under a name that its document keeps or that is new.
+    mutating func save(_ path: String, _ content: [UInt8]) {
+        let number = names[path] ?? make(path)
+        if documents[number].contents.last != content { documents[number].contents.append(content) }
+    }
+
+    /// A save to a file that another program had replaced in the meantime.
+    mutating func saveLate(_ path: String, _ content: [UInt8]) {
+        if let number = names[path] { documents[number].conflicts.append(content) }
+    }
+
+    mutating func remove(_ path: String) { names[path] = nil }
+
+    /// The document gets another name. If another one has that, it gets the contents.
+    mutating func move(_ path: String, _ other: String) {
+        guard let number = names.removeValue(forKey: path) else { return }
+        guard names[other] != nil else {
+            names[other] = number
+            return
+        }
+        if let content = documents[number].contents.last { save(other, content) }
+    }
+
+    /// Both names keep their documents, and get each other's contents.
+    mutating func exchange(_ path: String, _ other: String) {
+        guard let a = document(path)?.contents.last, let b = document(other)?.contents.last
+        else { return }
+        save(path, b)
+        save(other, a)
+    }
+
+    /// A directory gets another name.
+    mutating func moveDirectory(_ path: String, _ other: String) {
+        for (name, number) in names where name.hasPrefix(path + "/") {
+            names[name] = nil
+            names[other + name.dropFirst(path.count)] = number
+        }
+    }
+
+    /// The file was changed while no daemon could keep its contents, which only the tree had.
+    mutating func loseContent(of path: String, inFile content: [UInt8]?) {
+        if let content { lost.insert(content) }
+        guard let number = names[path] else { return }
+        documents[number].isUncertain = true
+        _ = documents[number].contents.popLast()
+    }
+
+    /// A kill has ended a save, so the names show what the tree has now, and it is open to which
+    /// documents that belongs.
+    mutating func forget(_ paths: some Sequence<String>, hasFile: (String) -> Bool) {
+        for path in paths {
+            if let number = names.removeValue(forKey: path) {
+                documents[number].isUncertain = true
+            }
+            // Nobody has closed what it holds now, so that need not be kept.
+            guard hasFile(path) else { continue }
+            documents[make(path)].isUncertain = true
+        }
+    }
+
+    private mutating func make(_ path: String) -> Int {
+        documents.append(Document())
+        names[path] = documents.count - 1
+        return documents.count - 1
+    }
+}
