@@ -96,7 +96,7 @@ package final class Applier: Applying {
     }
 
     package func lastWrite(_ path: [Name]) -> UInt64? {
-        session.driver.arbiter.lastWrite(at: Path(plain: path))
+        session.driver.arbitration.arbiter.lastWrite(at: Path(plain: path))
     }
 
     private func hold(_ path: [Name]) -> Bool {
@@ -156,7 +156,7 @@ package final class Applier: Applying {
         let plain = accesses.map { access in
             ClaimRequest.Target(.write(access.claim.option), Path(plain: access.path))
         }
-        if !isHeld, session.driver.arbiter.concerns(plain) { order.accesses = accesses }
+        if !isHeld, session.driver.arbitration.arbiter.concerns(plain) { order.accesses = accesses }
         var result = attempt(step, order)
         // The process died before the step was done, so it is tried again.
         if result == nil { result = attempt(step, order) }

@@ -27,8 +27,17 @@ package final class ApplierGuard: Sendable {
     private let state = Mutex(State())
     /// The node of STORE/incoming.
     let incoming: Node
+    private let tree: Tree
+    private let volume: Volume
 
-    init(incoming: Node) { self.incoming = incoming }
+    init(_ tree: Tree) throws(Errno) {
+        self.tree = tree
+        volume = tree.volume
+        let incoming = SharedDescriptor(
+            owning: try check(cl_openat(volume.incomingDirectory, ".", Flag.path, 0)))
+        self.incoming = tree.nodes.enterBeside(
+            incoming, inode: UInt64(try incoming.status().st_ino))
+    }
 
     static func isName(_ name: UnsafePointer<CChar>) -> Bool {
         name[0] == 46 && name[1] == 99 && strcmp(name, ApplierGuard.name) == 0
@@ -70,10 +79,10 @@ package final class ApplierGuard: Sendable {
 }
 
 // The checks of the applier's calls, made at the moment of the change.
-extension Driver {
-    /// The path of the item that a call concerns; nil in `ApplierGuard.incoming`.
+extension ApplierGuard {
+    /// The path of the item that a call concerns; nil in `incoming`.
     private func place(_ parent: Node, _ name: UnsafePointer<CChar>) -> [Name]? {
-        nodes.path(of: parent).map { $0 + [Name(cString: name)] }
+        tree.nodes.path(of: parent).map { $0 + [Name(cString: name)] }
     }
 
     private func isThere(_ place: TreePlace, _ parent: Node, _ name: UnsafePointer<CChar>) -> Bool {
@@ -86,33 +95,33 @@ extension Driver {
         _ from: (parent: Node, name: UnsafePointer<CChar>), _ moved: NamedFile,
         _ to: (parent: Node, name: UnsafePointer<CChar>), _ replaced: NamedFile?, flags: UInt32
     ) throws(Errno) -> Bool {
-        let comesIn = from.parent === applierGuard.incoming
-        if comesIn, to.parent === applierGuard.incoming { return false }
+        let comesIn = from.parent === incoming
+        if comesIn, to.parent === incoming { return false }
         let isExchange = flags & Flag.renameExchange != 0
-        switch applierGuard.step {
+        switch step {
         case .make(_, let place) where comesIn && !isExchange:
-            guard isThere(place, to.parent, to.name) else { throw applierGuard.refuse(.gone) }
-            guard replaced == nil else { throw applierGuard.refuse(.taken) }
+            guard isThere(place, to.parent, to.name) else { throw refuse(.gone) }
+            guard replaced == nil else { throw refuse(.taken) }
             if FileSnapshot(moved.status).isFile { try admitBesideLogs(to.parent, to.name) }
             return false
         case .replace(_, let place, let expected) where comesIn && !isExchange:
-            guard let replaced else { throw applierGuard.refuse(.gone) }
-            guard isThere(place, to.parent, to.name) else { throw applierGuard.refuse(.changed) }
+            guard let replaced else { throw refuse(.gone) }
+            guard isThere(place, to.parent, to.name) else { throw refuse(.changed) }
             try admit(replaced, expected)
             try admitBesideLogs(to.parent, to.name)
             return false
         case .replacePackage(_, let place, let inode, _) where comesIn && isExchange:
-            guard let replaced else { throw applierGuard.refuse(.gone) }
+            guard let replaced else { throw refuse(.gone) }
             guard isThere(place, to.parent, to.name), replaced.status.st_ino == inode else {
-                throw applierGuard.refuse(.changed)
+                throw refuse(.changed)
             }
             return false
         case .move(let old, let inode, let new) where !comesIn && !isExchange:
             guard isThere(old, from.parent, from.name), moved.status.st_ino == inode else {
-                throw applierGuard.refuse(.changed)
+                throw refuse(.changed)
             }
-            guard isThere(new, to.parent, to.name) else { throw applierGuard.refuse(.gone) }
-            guard replaced == nil else { throw applierGuard.refuse(.taken) }
+            guard isThere(new, to.parent, to.name) else { throw refuse(.gone) }
+            guard replaced == nil else { throw refuse(.taken) }
             guard FileSnapshot(moved.status).isFile else { return false }
             try admitBesideLogs(from.parent, from.name)
             try admitBesideLogs(to.parent, to.name)
@@ -121,17 +130,17 @@ extension Driver {
             guard isThere(a, from.parent, from.name), isThere(b, to.parent, to.name),
                 UInt64(moved.status.st_ino) == inode,
                 replaced.map({ UInt64($0.status.st_ino) }) == other
-            else { throw applierGuard.refuse(.changed) }
+            else { throw refuse(.changed) }
             try admitBesideLogs(from.parent, from.name)
             try admitBesideLogs(to.parent, to.name)
             return true
         case .removePackage(let place, let inode, _, _)
-        where !comesIn && !isExchange && to.parent === applierGuard.incoming:
+        where !comesIn && !isExchange && to.parent === incoming:
             guard isThere(place, from.parent, from.name), moved.status.st_ino == inode else {
-                throw applierGuard.refuse(.changed)
+                throw refuse(.changed)
             }
             return false
-        default: throw applierGuard.refuse(.changed)
+        default: throw refuse(.changed)
         }
     }
 
@@ -141,11 +150,11 @@ extension Driver {
     {
         // Items in the hidden directory may always be removed.
         guard place(parent, name) != nil else { return }
-        guard case .remove(let place, let expected) = applierGuard.step,
+        guard case .remove(let place, let expected) = step,
             isThere(place, parent, name)
-        else { throw applierGuard.refuse(.changed) }
+        else { throw refuse(.changed) }
         if !expected.isFile {
-            guard found.status.st_ino == expected.inode else { throw applierGuard.refuse(.changed) }
+            guard found.status.st_ino == expected.inode else { throw refuse(.changed) }
         } else {
             try admit(found, expected)
             try admitBesideLogs(parent, name)
@@ -153,39 +162,39 @@ extension Driver {
     }
 
     func admitChange(of node: Node) throws(Errno) {
-        guard case .change(let place, let inode, let change) = applierGuard.step else {
-            throw applierGuard.refuse(.changed)
+        guard case .change(let place, let inode, let change) = step else {
+            throw refuse(.changed)
         }
-        if change.includesContents, nodes.path(of: node)?.starts(with: place.path) ?? false {
+        if change.includesContents, tree.nodes.path(of: node)?.starts(with: place.path) ?? false {
             return
         }
         guard node.inode == inode,
             // A node with several names has the path that was used last.
-            nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
-        else { throw applierGuard.refuse(.changed) }
+            tree.nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
+        else { throw refuse(.changed) }
     }
 
     /// Checks that the file is the expected one and that no program writes to it. No open for
     /// writing begins until the caller unpins the node.
     private func admit(_ found: NamedFile, _ expected: FileSnapshot) throws(Errno) {
         guard !FileSnapshot(found.status).differs(from: expected) else {
-            throw applierGuard.refuse(.changed)
+            throw refuse(.changed)
         }
         guard let node = found.node else { return }
         // Before the look at the writers: an open looks at this flag with the contents locked.
-        nodes.insert(.beingReplaced, into: node)
-        if let state = nodes.locked({ node.opened }) {
+        tree.nodes.insert(.beingReplaced, into: node)
+        if let state = tree.nodes.locked({ node.opened }) {
             let writers = try state.withContent(mayBlock: false) { (content) throws(Errno) in
                 content.writing.writers
             }
-            guard writers == 0 else { throw applierGuard.refuse(.open) }
+            guard writers == 0 else { throw refuse(.open) }
         }
-        if nodes.flags(of: node).contains(.mapped), isMapped(try descriptor(node)) {
-            throw applierGuard.refuse(.open)
+        if tree.nodes.flags(of: node).contains(.mapped), tree.isMapped(try tree.descriptor(node)) {
+            throw refuse(.open)
         }
         // A program may have written and closed since the first look, which came before the flag.
-        guard !FileSnapshot(try descriptor(node).status()).differs(from: expected) else {
-            throw applierGuard.refuse(.changed)
+        guard !FileSnapshot(try tree.descriptor(node).status()).differs(from: expected) else {
+            throw refuse(.changed)
         }
     }
 
@@ -194,25 +203,25 @@ extension Driver {
     /// are not read here, where all names are locked.
     private func admitBesideLogs(_ parent: Node, _ name: UnsafePointer<CChar>) throws(Errno) {
         let logs = DatabaseLog.State(
-            beside: Name(cString: name), in: try directory(parent).raw)
-        guard let log = logs.log, !applierGuard.areEmpty(logs, at: place(parent, name)) else {
+            beside: Name(cString: name), in: try tree.directory(parent).raw)
+        guard let log = logs.log, !areEmpty(logs, at: place(parent, name)) else {
             return
         }
-        throw applierGuard.refuse(.logged(log))
+        throw refuse(.logged(log))
     }
 
     // MARK: The hidden directory
 
-    func lookupIncoming(_ request: Request) {
+    func lookup(_ request: Request) {
         request.answer { () throws(Errno) in
             // The kernel must not cache this entry, because the next caller may be another program.
-            guard applierGuard.isApplier(request.caller.process) else { throw .notFound }
-            let status = try applierGuard.incoming.descriptor!.status()
-            nodes.countLookup(of: applierGuard.incoming)
+            guard isApplier(request.caller.process) else { throw .notFound }
+            let status = try incoming.descriptor!.status()
+            tree.nodes.countLookup(of: incoming)
             var entry = fuse_entry_param()
-            entry.ino = applierGuard.incoming.id
+            entry.ino = incoming.id
             entry.attr = status
-            if !request.reply(entry) { nodes.forget(applierGuard.incoming.id) }
+            if !request.reply(entry) { tree.nodes.forget(incoming.id) }
         }
     }
 }

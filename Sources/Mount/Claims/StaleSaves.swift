@@ -11,6 +11,16 @@ import Volume
 final class StaleSaves: Sendable {
     private let versions = Mutex(SeenVersions())
     private let processes = ProcessIdentities()
+    let volume: Volume
+    let nodes: NodeTable
+    /// The directory in which changes from the hub are prepared.
+    let incoming: Node
+
+    init(_ tree: Tree, incoming: Node) {
+        volume = tree.volume
+        nodes = tree.nodes
+        self.incoming = incoming
+    }
 
     typealias Process = SeenVersions.Process
     typealias Content = SeenVersions.Content

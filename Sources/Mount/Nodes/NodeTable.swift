@@ -7,7 +7,7 @@ import SystemCalls
 
 /// All nodes that the kernel knows, by number and by inode.
 ///
-/// Locks are taken in this order: the namespace (`Driver.namespace`), an `OpenState.life`, the
+/// Locks are taken in this order: the namespace (`Tree.namespace`), an `OpenState.life`, the
 /// table. No system call is made under the table's lock; descriptors that are no longer needed are
 /// passed out and closed after it is released.
 final class NodeTable: Sendable {

@@ -2,9 +2,9 @@ import CFuse
 import Glibc
 import SystemCalls
 
-// libfuse's table of handlers. Each finds the driver and calls its method of the same name. Left
-// out on purpose: locks and flock (the kernel's own are complete), flush (writes have reported
-// their errors), access (the kernel checks permissions), poll, bmap.
+// libfuse's table of handlers. Each finds the driver, and calls the type that carries out its group
+// of requests. Left out on purpose: locks and flock (the kernel's own are complete), flush (writes
+// have reported their errors), access (the kernel checks permissions), poll, bmap.
 func operations() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addNames(&table)
@@ -39,40 +39,30 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        if driver.arbitration.isQuiet {
-            return driver.mknod(request, in: parent, name!, mode: mode, device: device)
-        }
-        driver.makeWithClaim(request, in: parent, name!) {
-            driver.mknod(request, in: parent, $0, mode: mode, device: device)
+        driver.claims.make(request, in: parent, name!) {
+            driver.names.mknod(request, in: parent, $0, mode: mode, device: device)
         }
     }
     table.mkdir = { raw, parent, name, mode in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        if driver.arbitration.isQuiet {
-            return driver.mkdir(request, in: parent, name!, mode: mode)
-        }
-        driver.makeWithClaim(request, in: parent, name!) {
-            driver.mkdir(request, in: parent, $0, mode: mode)
+        driver.claims.make(request, in: parent, name!) {
+            driver.names.mkdir(request, in: parent, $0, mode: mode)
         }
     }
     table.symlink = { raw, target, parent, name in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        let driver = request.driver
-        if driver.arbitration.isQuiet {
-            return driver.symlink(request, to: target!, in: parent, name!)
-        }
-        let copy = terminated(target!)
-        driver.makeWithClaim(request, in: parent, name!) { name in
-            copy.asCString { driver.symlink(request, to: $0, in: parent, name) }
+        let (driver, target) = (request.driver, terminated(target!))
+        driver.claims.make(request, in: parent, name!) {
+            driver.names.symlink(request, to: target, in: parent, $0)
         }
     }
     table.link = { raw, id, parent, name in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        request.driver.beginLink(request, id, in: parent, name!)
+        request.driver.names.beginLink(request, id, in: parent, name!)
     }
 }
 
@@ -81,36 +71,41 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        if VersionNodes.isVirtual(parent) { return driver.settle(request, in: parent, name!) }
-        if driver.arbitration.isQuiet { return driver.unlink(request, in: parent, name!) }
-        driver.unlinkWithClaim(request, in: parent, name!)
+        if VersionNodes.isVirtual(parent) {
+            return driver.resolution.unlink(request, in: parent, name!)
+        }
+        driver.claims.remove(request, in: parent, name!) {
+            driver.removals.unlink(request, in: parent, $0)
+        }
     }
     table.rmdir = { raw, parent, name in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if VersionNodes.isVirtual(parent) {
-            return driver.settleDirectory(request, in: parent, name!)
+            return driver.resolution.rmdir(request, in: parent, name!)
         }
-        if driver.arbitration.isQuiet { return driver.rmdir(request, in: parent, name!) }
-        driver.rmdirWithClaim(request, in: parent, name!)
+        driver.claims.remove(request, in: parent, name!) {
+            driver.removals.rmdir(request, in: parent, $0)
+        }
     }
     table.rename = { raw, parent, name, newParent, newName, flags in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        let driver = request.driver
-        let (from, to) = ((parent, name!), (newParent, newName!))
+        let rename = Rename(
+            from: .init(parent, name!), to: .init(newParent, newName!), flags: flags)
         if VersionNodes.isVirtual(parent) {
-            return driver.renameVersion(request, from, to, flags: flags)
+            return request.driver.resolution.rename(request, rename)
         }
-        driver.beginRename(request, from, to, flags: flags)
+        request.driver.renames.begin(request, rename)
     }
 }
 
 private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     table.getattr = { raw, id, _ in
         let request = Request(raw)
-        request.driver.getattr(request, id)
+        if VersionNodes.isVirtual(id) { return request.driver.versions.getattr(request, id) }
+        request.driver.attributes.getattr(request, id)
     }
     table.setattr = { raw, id, values, which, open in
         let request = Request(raw)
@@ -118,52 +113,50 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
         if open == nil, request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let (wanted, handle) = (values!.pointee, open?.pointee.fh)
-        if driver.arbitration.isQuiet {
-            return driver.setattr(request, id, wanted, which: which, handle: handle)
-        }
-        driver.changeWithClaim(request, id, size: which & FUSE_SET_ATTR_SIZE != 0) {
-            driver.setattr(request, id, wanted, which: which, handle: handle)
+        driver.claims.change(request, id, size: which & FUSE_SET_ATTR_SIZE != 0) {
+            driver.attributes.setattr(request, id, wanted, which: which, handle: handle)
         }
     }
     table.readlink = { raw, id in
         let request = Request(raw)
-        request.driver.readlink(request, id)
+        if VersionNodes.isVirtual(id) { return request.driver.versions.readlink(request, id) }
+        request.driver.attributes.readlink(request, id)
     }
     table.statfs = { raw, _ in
         let request = Request(raw)
-        request.driver.statfs(request)
+        request.driver.attributes.statfs(request)
     }
     table.getxattr = { raw, id, name, size in
         let request = Request(raw)
-        request.driver.getxattr(request, id, name!, size: size)
+        if VersionNodes.isVirtual(id) {
+            return request.driver.versions.getxattr(request, id, name!, size: size)
+        }
+        request.driver.xattrs.getxattr(request, id, name!, size: size)
     }
     table.setxattr = { raw, id, name, value, size, flags in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        let bytes = UnsafeRawBufferPointer(start: value, count: size)
-        if driver.arbitration.isQuiet {
-            return driver.setxattr(request, id, name!, bytes, flags: flags)
-        }
-        let (name, copy) = (terminated(name!), Array(bytes))
-        driver.changeWithClaim(request, id, size: false) {
-            copy.withUnsafeBytes { bytes in
-                name.asCString { driver.setxattr(request, id, $0, bytes, flags: flags) }
-            }
+        let value = Array(UnsafeRawBufferPointer(start: value, count: size))
+        let name = terminated(name!)
+        driver.claims.change(request, id, size: false) {
+            driver.xattrs.setxattr(request, id, name, value, flags: flags)
         }
     }
     table.listxattr = { raw, id, size in
         let request = Request(raw)
-        request.driver.listxattr(request, id, size: size)
+        if VersionNodes.isVirtual(id) {
+            // They have no other than those of a document, which are never listed.
+            return request.answer { () throws(Errno) in try request.reply(value: [], size: size) }
+        }
+        request.driver.xattrs.listxattr(request, id, size: size)
     }
     table.removexattr = { raw, id, name in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        let driver = request.driver
-        if driver.arbitration.isQuiet { return driver.removexattr(request, id, name!) }
-        let copy = terminated(name!)
-        driver.changeWithClaim(request, id, size: false) {
-            copy.asCString { driver.removexattr(request, id, $0) }
+        let (driver, name) = (request.driver, terminated(name!))
+        driver.claims.change(request, id, size: false) {
+            name.asCString { driver.xattrs.removexattr(request, id, $0) }
         }
     }
 }
@@ -171,87 +164,89 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
 private func addDirectories(_ table: inout fuse_lowlevel_ops) {
     table.opendir = { raw, id, open in
         let request = Request(raw)
-        request.driver.opendir(request, id, open!)
+        request.driver.directories.opendir(request, id, open!)
     }
     table.readdir = { raw, id, size, offset, open in
         let request = Request(raw)
-        request.driver.readdir(
+        request.driver.directories.readdir(
             request, open!.pointee.fh, size: size, offset: Int64(offset), plus: false)
     }
     table.readdirplus = { raw, id, size, offset, open in
         let request = Request(raw)
-        request.driver.readdir(
+        request.driver.directories.readdir(
             request, open!.pointee.fh, size: size, offset: Int64(offset), plus: true)
     }
     table.releasedir = { raw, _, open in
         let request = Request(raw)
-        _ = request.driver.streams.remove(open!.pointee.fh)
-        request.done()
+        request.driver.directories.releasedir(request, open!.pointee.fh)
     }
     table.fsyncdir = { raw, _, dataOnly, open in
         let request = Request(raw)
-        request.driver.fsyncdir(request, open!.pointee.fh, dataOnly: dataOnly)
+        request.driver.directories.fsyncdir(request, open!.pointee.fh, dataOnly: dataOnly)
     }
 }
 
 private func addData(_ table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, open in
         let request = Request(raw)
-        let changes = open!.pointee.flags & (O_ACCMODE | O_TRUNC) != O_RDONLY
+        let flags = open!.pointee.flags
+        let changes = flags & (O_ACCMODE | O_TRUNC) != O_RDONLY
         if changes, request.isRefusedAsReadOnly() { return }
-        request.driver.open(request, id, flags: open!.pointee.flags)
+        if VersionNodes.isVirtual(id) {
+            return request.driver.versions.open(request, id, flags: flags)
+        }
+        request.driver.opens.open(request, id, flags: flags)
     }
     table.create = { raw, parent, name, mode, open in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        let driver = request.driver
-        let flags = open!.pointee.flags
-        if driver.arbitration.isQuiet {
-            return driver.create(request, in: parent, name!, mode: mode, flags: flags)
-        }
-        driver.makeWithClaim(request, in: parent, name!) {
-            driver.create(request, in: parent, $0, mode: mode, flags: flags)
+        let (driver, flags) = (request.driver, open!.pointee.flags)
+        driver.claims.make(request, in: parent, name!) {
+            driver.creation.create(request, in: parent, $0, mode: mode, flags: flags)
         }
     }
     table.release = { raw, _, open in
         let request = Request(raw)
-        request.driver.release(request, open!.pointee.fh)
+        request.driver.opens.release(request, open!.pointee.fh)
     }
     table.read = { raw, id, size, offset, open in
         let request = Request(raw)
-        request.driver.read(request, id, open!.pointee.fh, size: size, offset: Int64(offset))
+        if VersionNodes.isVirtual(id) {
+            return request.driver.versions.read(request, id, size: size, offset: Int64(offset))
+        }
+        request.driver.files.read(request, open!.pointee.fh, size: size, offset: Int64(offset))
     }
     table.write = { raw, _, bytes, size, offset, open in
         let request = Request(raw)
         // Uses the present flags of the program's descriptor, which fcntl(2) may have changed. What
         // a mapping has written stays at its offset.
         let appends = open!.pointee.flags & O_APPEND != 0 && open!.pointee.writepage == 0
-        request.driver.write(
+        request.driver.files.write(
             request, open!.pointee.fh, UnsafeRawBufferPointer(start: bytes, count: size),
             at: appends ? .end : .offset(Int64(offset)))
     }
     table.fsync = { raw, _, dataOnly, open in
         let request = Request(raw)
-        request.driver.fsync(request, open!.pointee.fh, dataOnly: dataOnly)
+        request.driver.files.fsync(request, open!.pointee.fh, dataOnly: dataOnly)
     }
     table.fallocate = { raw, _, mode, offset, length, open in
         let request = Request(raw)
-        request.driver.fallocate(
+        request.driver.files.fallocate(
             request, open!.pointee.fh, mode: mode, offset: Int64(offset), length: Int64(length))
     }
     table.lseek = { raw, _, offset, whence, open in
         let request = Request(raw)
-        request.driver.lseek(request, open!.pointee.fh, offset: Int64(offset), whence: whence)
+        request.driver.files.lseek(request, open!.pointee.fh, offset: Int64(offset), whence: whence)
     }
     table.copy_file_range = { raw, _, from, source, _, to, target, length, _ in
         let request = Request(raw)
-        request.driver.copy(
+        request.driver.files.copy(
             request, (source!.pointee.fh, Int64(from)), (target!.pointee.fh, Int64(to)),
             length: length)
     }
     table.ioctl = { raw, id, command, _, open, _, bytes, count, outCount in
         let request = Request(raw)
-        request.driver.ioctl(
+        request.driver.files.ioctl(
             request, id, command: command, UnsafeRawBufferPointer(start: bytes, count: count),
             outCount: outCount)
     }

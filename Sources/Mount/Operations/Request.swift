@@ -62,7 +62,7 @@ struct Request: @unchecked Sendable {
     /// Answers with EROFS if the caller may change nothing here, and returns whether it did. A file
     /// that was open for writing before stays so; what is written to it is kept on this device.
     func isRefusedAsReadOnly() -> Bool {
-        guard driver.volume.readOnly.isSet, !driver.applierGuard.isApplier(caller.process) else {
+        guard driver.volume.readOnly.isSet, !driver.callers.isApplier(caller) else {
             return false
         }
         refuse(.readOnly)
@@ -92,6 +92,16 @@ struct Request: @unchecked Sendable {
 
     func reply(_ bytes: UnsafeRawBufferPointer) {
         fuse_reply_buf(raw, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+    }
+
+    /// Replies with the value of an extended attribute; a size of 0 asks only for its length.
+    func reply(value: [UInt8], size: Int) throws(Errno) {
+        guard size > 0 else {
+            fuse_reply_xattr(raw, value.count)
+            return
+        }
+        guard value.count <= size else { throw Errno(ERANGE) }
+        value.withUnsafeBytes { reply($0) }
     }
 
     /// Replies with a wire structure that libfuse does not know. Returns false if the kernel has

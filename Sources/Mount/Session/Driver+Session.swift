@@ -2,8 +2,6 @@ import CFuse
 import CFuseRing
 import CLinux
 import Glibc
-import Logging
-import Synchronization
 import SystemCalls
 import Volume
 
@@ -27,7 +25,7 @@ extension Driver {
         connection.pointee.max_background = 128
         connection.pointee.congestion_threshold = 96
         if !negotiation.isOffered(CF_PASSTHROUGH) {
-            disablePassthrough("this kernel does not offer it (6.9 and later do)")
+            passthrough.disable("this kernel does not offer it (6.9 and later do)")
         }
     }
 
@@ -61,12 +59,12 @@ extension Driver {
         let caller = Caller(
             uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
             unique: header.unique, group: cl_thread_request().group)
-        guard !volume.readOnly.isSet || applierGuard.isApplier(caller.process) else {
+        guard !volume.readOnly.isSet || callers.isApplier(caller) else {
             return send(header.unique, error: EROFS)
         }
         let message = body.loadUnaligned(as: cf_create_in.self)
         let make: @Sendable () throws(Errno) -> Void = { [self] () throws(Errno) in
-            let made = try temporary(header.nodeid, message, caller)
+            let made = try creation.temporary(header.nodeid, message, caller)
             if !send(header.unique, made.reply) { made.preImages() }
         }
         do throws(Errno) { try make() } catch {
@@ -83,7 +81,10 @@ extension Driver {
 
     private func serveStatx(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
         do throws(Errno) {
-            let answer = try statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self))
+            let answer =
+                try VersionNodes.isVirtual(header.nodeid)
+                ? cf_statx_out(versions.versions.find(header.nodeid).status)
+                : attributes.statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self))
             send(header.unique, answer)
         } catch {
             send(header.unique, error: error.code)
@@ -114,29 +115,6 @@ extension Driver {
         return Int64(message.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
     }
 
-    /// Registers a file for passthrough. Returns an id above 0, or a negative errno. The kernel
-    /// writes with the rights that this thread has now, whichever program writes, so these are
-    /// nobody's: the file system below clears set-ID bits, also those that are set later, and gives
-    /// no blocks that it reserves for root. On a plain file system a write by root would not clear
-    /// the bits, and may use the blocks; here it does neither.
-    func openBacking(_ file: SharedDescriptor) -> Int32 {
-        guard keepsAccessTimes else { return openBacking(file.raw) }
-        // The kernel reads with the program's own flags, so only the mount below can keep access
-        // times.
-        let clone = cl_clone_without_atime(file.raw)
-        guard clone >= 0 else { return openBacking(file.raw) }
-        defer { _ = cl_close(clone) }
-        return openBacking(clone)
-    }
-
-    private func openBacking(_ file: Int32) -> Int32 {
-        cl_thread_fsuid(Driver.nobody)
-        defer { cl_thread_fsuid(0) }
-        return cf_backing_open(kernel, file)
-    }
-
-    private static let nobody: UInt32 = 65_534
-
     // MARK: Replies
 
     /// Sends a reply where its request came from. Returns its length, or -1 with errno.
@@ -145,7 +123,7 @@ extension Driver {
         if let ring = rings.ring, fr_is_ours(unique) != 0 { return fr_reply(ring, pieces, count) }
         guard !negotiation.isDone else { return writev(kernel, pieces, count) }
         negotiation.sending(
-            pieces, count: count, passthrough: passthrough.load(ordering: .relaxed)
+            pieces, count: count, passthrough: passthrough.isOn
         ) { payload in
             rings.prepare(
                 for: self, isOffered: negotiation.isOffered(CF_OVER_IO_URING), payload: payload)
@@ -183,12 +161,5 @@ extension Driver {
             var piece = iovec(iov_base: $0.baseAddress, iov_len: $0.count)
             _ = send(&piece, 1)
         }
-    }
-
-    /// Passthrough is not available: from now on contents pass through this process.
-    func disablePassthrough(_ reason: String) {
-        guard passthrough.exchange(false, ordering: .relaxed) else { return }
-        whyNotPassthrough.withLock { $0 = reason }
-        log.notice("No passthrough: \(reason). Reads and writes pass through this process.")
     }
 }

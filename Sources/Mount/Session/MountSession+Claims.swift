@@ -8,9 +8,9 @@ import Volume
 // The mount's part in claims of clients of the control socket.
 extension MountSession {
     /// The path with these names, with the information which directories in it are packages.
-    package func path(_ names: [Name]) -> Path { driver.path(names) }
+    package func path(_ names: [Name]) -> Path { driver.tree.path(names) }
 
-    package func isDirectory(_ names: [Name]) -> Bool { driver.isDirectory(names) }
+    package func isDirectory(_ names: [Name]) -> Bool { driver.tree.isDirectory(names) }
 
     /// Whether a process is the applier.
     package func isApplier(_ process: Int32) -> Bool { driver.applierGuard.isApplier(process) }
@@ -27,7 +27,7 @@ extension MountSession {
     package func resolve(_ names: [Name]) throws(VolumeError) -> [Name] {
         var names = names
         for _ in 0..<40 {
-            guard let target = driver.linkTarget(names) else { return names }
+            guard let target = driver.tree.linkTarget(names) else { return names }
             var base = Array(names.dropLast())
             if target.first == UInt8(ascii: "/") {
                 let inside = mountPoint.utf8 + [UInt8(ascii: "/")]
@@ -55,7 +55,7 @@ extension MountSession {
     package func willChange(_ paths: [Path]) {
         for path in paths {
             _ = driver.arbitration.reportedChanges.change(
-                path.names, to: driver.changeStamp(path.names))
+                path.names, to: driver.tree.changeStamp(path.names))
         }
     }
 
@@ -66,7 +66,7 @@ extension MountSession {
         var packages: Set<[Name]> = []
         for path in paths {
             // A package that was created under the claim did not exist when it began.
-            let steps = driver.path(path.names).steps
+            let steps = driver.tree.path(path.names).steps
             let index = steps.firstIndex { $0.isPackage && !Volume.isWeakPackage(name: $0.name) }
             if let index { packages.insert(steps[...index].map(\.name)) }
         }
@@ -81,22 +81,22 @@ extension MountSession {
     /// changed.
     package func didChange(_ paths: [Path], by own: Set<PresenterID>, process: Int32) {
         for path in paths where !path.steps.isEmpty {
-            let changeStamp = driver.changeStamp(path.names)
-            if let changeStamp { driver.endCoordinatedWrite(inode: changeStamp.inode) }
+            let changeStamp = driver.tree.changeStamp(path.names)
+            if let changeStamp { driver.opens.endCoordinatedWrite(inode: changeStamp.inode) }
             guard driver.arbitration.reportedChanges.change(path.names, to: changeStamp) else {
                 continue
             }
-            driver.arbiter.tell(
+            driver.arbitration.arbiter.tell(
                 changeStamp == nil ? .removed(path) : .changed(path), by: own, process: process,
                 program: program(process))
         }
     }
 
-    package func program(_ process: Int32) -> String { driver.programs.name(of: process) }
+    package func program(_ process: Int32) -> String { driver.callers.programs.name(of: process) }
 
     /// What a client of the control socket works in.
     package func workSession(of process: Int32, uid: UInt32) -> WorkSession? {
-        driver.sessions.session(of: process, uid: uid)
+        driver.callers.sessions.session(of: process, uid: uid)
     }
 
     package static func isAncestor(_ process: Int32, of other: Int32) -> Bool {
@@ -107,9 +107,9 @@ extension MountSession {
     /// all that have the file open.
     package func leaseReports(at names: [Name]?) -> [LeaseReport] {
         var found = driver.arbitration.waited.map { ($0.state, $0.names) }
-        if let names, let changeStamp = driver.changeStamp(names),
-            let node = driver.nodes.known(changeStamp.inode),
-            let state = driver.nodes.locked({ node.opened }),
+        if let names, let changeStamp = driver.tree.changeStamp(names),
+            let node = driver.tree.nodes.known(changeStamp.inode),
+            let state = driver.tree.nodes.locked({ node.opened }),
             !found.contains(where: { $0.0 === state })
         {
             found.append((state, names))

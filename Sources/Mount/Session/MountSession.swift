@@ -54,7 +54,7 @@ package final class MountSession: @unchecked Sendable {
             fuse_session_destroy(session)
             throw MountPoint.failure(self.mountPoint, options)
         }
-        driver.kernel = fuse_session_fd(session)
+        driver.mounted(by: fuse_session_fd(session))
         var hooks = MountSession.hooks
         guard fuse_session_custom_io(session, &hooks, driver.kernel) == 0 else {
             fuse_session_unmount(session)
@@ -137,7 +137,7 @@ package final class MountSession: @unchecked Sendable {
         driver.arbitration.timers.close()
         timers.join()
         driver.parking.stop()
-        driver.closeRemaining()
+        driver.opens.closeRemaining()
         driver.notifier.stop()
         notifier.join()
         isOver.withLock { $0 = true }
@@ -201,7 +201,7 @@ package final class MountSession: @unchecked Sendable {
     package func changed(_ spots: [DirectoryEntry]) {
         var listings: Set<UInt64> = []
         for spot in spots {
-            guard let directory = driver.nodes.known(spot.directory) else { continue }
+            guard let directory = driver.tree.nodes.known(spot.directory) else { continue }
             driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
             // This invalidates the cached listing.
             if listings.insert(directory.id).inserted {
@@ -223,7 +223,7 @@ package final class MountSession: @unchecked Sendable {
 
     /// Whether the kernel reads and writes files directly.
     package var isPassthrough: Bool {
-        driver.passthrough.load(ordering: .relaxed) && driver.negotiation.has(CF_PASSTHROUGH)
+        driver.passthrough.isOn && driver.negotiation.has(CF_PASSTHROUGH)
     }
 
     /// The same with the reason why not; the reason is empty before the kernel has sent its first
@@ -234,7 +234,7 @@ package final class MountSession: @unchecked Sendable {
         return (false, whyNotPassthrough ?? "the kernel does not offer it")
     }
     /// Why passthrough is not used, in a few words; nil if it is used.
-    package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
+    package var whyNotPassthrough: String? { driver.passthrough.whyNot }
 
     /// What carries requests: "io_uring", or "/dev/fuse" with the reason why not io_uring.
     package var transport: (name: String, reason: String) {
@@ -246,10 +246,11 @@ package final class MountSession: @unchecked Sendable {
     package var requestCounts: [String: Int] { driver.requests.byName }
 
     /// The number of files and directories that the kernel knows.
-    package var nodeCount: Int { driver.nodes.count }
+    package var nodeCount: Int { driver.tree.nodes.count }
 
     /// The number of descriptors held for nodes and open files.
     package var descriptorCount: Int {
-        driver.nodes.descriptorCount + driver.handles.count + driver.streams.count
+        driver.tree.nodes.descriptorCount + driver.opens.handles.count
+            + driver.directories.streams.count
     }
 }

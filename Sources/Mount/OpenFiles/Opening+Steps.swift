@@ -24,18 +24,18 @@ extension Opening {
         case .opened(let opened): answer(request, opened)
         case .moment:
             // RELEASE is served on another thread, soon after close(2) has returned.
-            driver.retry(
+            files.fetcher.retry(
                 request, seconds: 0.001, else: { self.abandon() },
                 { request in
                     request.answer { () throws(Errno) in try self.run(request, answer) }
                 })
         case .needs(let patience):
             let goesOn = OneTimeFlag()
-            driver.parking.park(
+            files.parking.park(
                 request, on: Parking.Lane(patience), inLine: line,
                 { () throws(Errno) in try self.proceed(patience) },
-                preImages: { [driver] in
-                    if case .opened(let opened) = $0 { driver.closeHandle(opened.number) }
+                preImages: { [files] in
+                    if case .opened(let opened) = $0 { files.closeHandle(opened.number) }
                 },
                 finally: { if !goesOn.isSet { self.abandon() } },
                 answer: { request, step in

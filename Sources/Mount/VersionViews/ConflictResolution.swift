@@ -1,17 +1,36 @@
-import CFuse
-import CLinux
 import Glibc
 import Model
 import SystemCalls
 import Volume
 
-// Resolving conflicts by file operations in `.conflicts/NAME/`: removing a version resolves it, and
-// moving it onto NAME also makes it the current one. Everything else there fails with EROFS.
-extension Driver {
+/// Resolves conflicts by file operations in `.conflicts/NAME/`: removing a version resolves it, and
+/// moving it onto NAME also makes it the current one. Everything else there fails with EROFS.
+final class ConflictResolution: Sendable {
+    private let tree: Tree
+    private let volume: Volume
+    private let callers: Callers
+    private let parking: Parking
+    private let directories: VersionDirectories
+    private let versions: VersionNodes
+    private let renames: RenameOperations
+
+    init(
+        _ directories: VersionDirectories, tree: Tree, callers: Callers, parking: Parking,
+        renames: RenameOperations
+    ) {
+        self.tree = tree
+        volume = tree.volume
+        self.callers = callers
+        self.parking = parking
+        self.directories = directories
+        versions = directories.versions
+        self.renames = renames
+    }
+
     /// Handles `rm` of a file's version and `rmdir` of a package's version. `rm -r` first removes
     /// the entries in the package: these removals succeed without effect, because the entries go
     /// with the version.
-    func settle(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+    func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
             let parent = try versions.find(parent)
             guard parent.side == .conflicts else { throw .readOnly }
@@ -20,7 +39,7 @@ extension Driver {
             default: break
             }
             guard case .document(_, let document) = parent.place,
-                let path = nodes.path(of: parent.directory)
+                let path = tree.nodes.path(of: parent.directory)
             else { throw .readOnly }
             let name = Name(cString: name)
             let user = request.onlooker
@@ -41,16 +60,18 @@ extension Driver {
 
     /// Handles the `rmdir` that ends `rm -r .conflicts/NAME`, which succeeds when no conflict
     /// version is left.
-    func settleDirectory(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+    func rmdir(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         guard let node = try? versions.find(parent), case .directory = node.place,
             node.side == .conflicts
-        else { return settle(request, in: parent, name) }
+        else { return unlink(request, in: parent, name) }
         let name = Name(cString: name)
         let user = request.onlooker
         parking.park(
             request, on: .questions,
             { () throws(Errno) in
-                do throws(Errno) { _ = try self.document(name, in: node, for: user) } catch {
+                do throws(Errno) {
+                    _ = try self.directories.document(name, in: node, for: user)
+                } catch {
                     guard error == .notFound else { throw error }
                     let place = VersionNode.Place.document(node.directory.id, name)
                     self.versions.known(node.side, place)?.setEmptied(false)
@@ -66,7 +87,7 @@ extension Driver {
         -> (Version, Bool)
     {
         guard case .document(_, let document) = parent.place else { throw .notFound }
-        let state = try self.document(document, in: parent, for: user)
+        let state = try self.directories.document(document, in: parent, for: user)
         versions.update(parent, state)
         guard let history = state.facts?.history?.visible(to: user),
             let index = history.fileNames.firstIndex(of: name)
@@ -78,23 +99,20 @@ extension Driver {
     /// target, a version that would have to be fetched (the kernel holds the directory meanwhile),
     /// and a package (which is not one step) fail with EXDEV, as between file systems; programs
     /// then copy and remove.
-    func renameVersion(
-        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
-    ) {
+    func rename(_ request: Request, _ rename: Rename) {
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(to.parent) { throw .readOnly }
-            let parent = try versions.find(from.parent)
+            if VersionNodes.isVirtual(rename.to.parent) { throw .readOnly }
+            let parent = try versions.find(rename.from.parent)
             guard parent.side == .conflicts, case .document(_, let document) = parent.place else {
                 throw .readOnly
             }
-            guard to.parent == parent.directory.id, Name(cString: to.name) == document,
-                let path = nodes.path(of: parent.directory)
+            guard rename.to.parent == parent.directory.id, rename.to.name == document.bytes + [0],
+                let path = tree.nodes.path(of: parent.directory)
             else { throw Errno(EXDEV) }
-            if flags & UInt32(RENAME_NOREPLACE) != 0 { throw .exists }
-            guard flags == 0 else { throw .invalid }
-            let (name, target) = (Name(cString: from.name), to.parent)
-            let (actor, user) = (actor(request.caller), request.onlooker)
+            if rename.flags & Flag.renameNoReplace != 0 { throw .exists }
+            guard rename.flags == 0 else { throw .invalid }
+            let name = Name(bytes: Array(rename.from.name.dropLast()))
+            let (actor, user) = (callers.actor(request.caller), request.onlooker)
             parking.park(
                 request, on: .disk,
                 { () throws(Errno) -> ReadyReplacement? in
@@ -104,7 +122,7 @@ extension Driver {
                 preImages: { ready in ready.map { self.volume.discard($0.incoming) } },
                 answer: { request, ready in
                     guard let ready else { return request.done() }
-                    self.replaceWithClaim(request, ready, target, path + [document])
+                    self.renames.replace(request, ready, rename.to.parent, path + [document])
                 })
         }
     }

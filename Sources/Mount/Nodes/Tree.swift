@@ -2,10 +2,37 @@ import CFuse
 import CLinux
 import Glibc
 import SystemCalls
+import Volume
 
-// Finding a node in the tree again: by its descriptor, or by its name in its parent with the inode
-// verified.
-extension Driver {
+/// The tree of files as the kernel knows it: its nodes, and how the file of a node is found again,
+/// by its descriptor or by its name in its parent with the inode verified.
+final class Tree: Sendable {
+    let volume: Volume
+    let nodes: NodeTable
+    /// The inode numbers that programs are shown instead of the tree's own.
+    let numbers = FileNumbers()
+    let namespace = NamespaceLock()
+    /// The device of the tree's file system; nothing below it may be on another one.
+    let device: dev_t
+
+    init(of volume: Volume) throws(Errno) {
+        self.volume = volume
+        let root = SharedDescriptor(owning: try check(cl_openat(volume.root, ".", Flag.path, 0)))
+        let status = try root.status()
+        device = status.st_dev
+        nodes = NodeTable(root: root, inode: UInt64(status.st_ino))
+    }
+
+    /// The node with this number.
+    func node(_ id: UInt64) throws(Errno) -> Node {
+        guard let node = nodes[id] else {
+            throw VersionNodes.isVirtual(id) ? Errno.readOnly : Errno.stale
+        }
+        return node
+    }
+
+    // MARK: Files
+
     /// A directory's descriptor, opened again through its parents if the clock has taken it.
     func directory(_ node: Node) throws(Errno) -> SharedDescriptor {
         if let descriptor = nodes.descriptor(of: node) { return descriptor }
@@ -30,7 +57,7 @@ extension Driver {
             }
             if position.isStashed { status.st_nlink = 0 }
             return (
-                status, Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile)
+                status, KernelCache.seconds(status.st_mode, isVolatile: position.isVolatile)
             )
         }
     }
@@ -82,5 +109,46 @@ extension Driver {
 
     private func verify(_ status: stat, is node: Node) throws(Errno) {
         guard UInt64(status.st_ino) == node.inode, status.st_dev == device else { throw .stale }
+    }
+
+    /// Whether a program can still write to the file, perhaps through a mapping that has outlived
+    /// its handle. A read lease is then refused.
+    func isMapped(_ file: SharedDescriptor) -> Bool {
+        let real = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
+        guard real >= 0 else { return false }
+        defer { _ = cl_close(real) }
+        return cl_probe_writers(real) == -EAGAIN
+    }
+
+    // MARK: Attributes
+
+    /// Adjusts the attributes of the item with this name to what programs are shown.
+    func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
+        var file: SharedDescriptor?
+        volume.present(&status) {
+            file = try? SharedDescriptor(pathOf: name, in: directory)
+            return file?.raw
+        }
+        withExtendedLifetime(file) {}
+    }
+
+    /// As above, for statx(2).
+    func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
+        guard let found = try? file.status() else { return }
+        var shown = found
+        volume.present(&shown) { file.raw }
+        wire.blocks = UInt64(shown.st_blocks)
+        wire.mtime = cf_sx_time(shown.st_mtim)
+        wire.ctime = cf_sx_time(shown.st_ctim)
+    }
+
+    /// The facts about a file for the volume.
+    func traits(_ node: Node?) -> Traits {
+        guard let node else { return [] }
+        let flags = nodes.flags(of: node)
+        var traits: Traits = []
+        if flags.contains(.local) { traits.insert(.local) }
+        if flags.contains(.unsaved) { traits.insert(.unsaved) }
+        return traits
     }
 }

@@ -1,20 +1,39 @@
 import CFuse
 import CLinux
 import Glibc
+import Model
 import SystemCalls
+import Volume
 
-// Reading directories.
-extension Driver {
+/// Reads directories: opendir, readdir, releasedir, fsyncdir.
+final class DirectoryOperations: Sendable {
+    private let tree: Tree
+    private let volume: Volume
+    private let versions: VersionDirectories
+    private let parking: Parking
+    /// Whether reading a directory does not change its access time.
+    private let keepsAccessTimes: Bool
+    /// The open directories.
+    let streams = HandleTable<DirectoryStream>()
+
+    init(_ tree: Tree, versions: VersionDirectories, parking: Parking, keepsAccessTimes: Bool) {
+        self.tree = tree
+        volume = tree.volume
+        self.versions = versions
+        self.parking = parking
+        self.keepsAccessTimes = keepsAccessTimes
+    }
+
     func opendir(_ request: Request, _ id: UInt64, _ open: UnsafeMutablePointer<fuse_file_info>) {
         request.answer { () throws(Errno) in
             if VersionNodes.isVirtual(id) {
-                return try openVersions(request, id) { request, names in
+                return try versions.list(request, id) { request, names in
                     var open = fuse_file_info()
                     self.answerOpendir(request, DirectoryStream(names: names), &open)
                 }
             }
-            let node = try node(id)
-            let directory = try directory(node)
+            let node = try tree.node(id)
+            let directory = try tree.directory(node)
             let descriptor = try openListing(directory)
             // The kernel drops a cached listing when a name in the directory changes through the
             // mount. Conflicts appear and disappear without that.
@@ -53,7 +72,7 @@ extension Driver {
                 request: request,
                 buffer: UnsafeMutableRawBufferPointer(start: buffer, count: size), plus: plus)
             if let names = stream.names {
-                list(names, from: offset, into: &page)
+                page.add(names, from: offset)
             } else {
                 try list(stream, from: offset, into: &page)
             }
@@ -64,19 +83,19 @@ extension Driver {
     private func list(
         _ stream: DirectoryStream, from offset: Int64, into page: inout DirectoryPage
     ) throws(Errno) {
-        guard offset != Driver.behindAll else { return }
+        guard offset != Self.behindAll else { return }
         var isFull = false
         try stream.forEach(from: offset) { entry in
             isFull = !self.add(entry, of: stream, to: &page)
             return !isFull
         }
-        guard !isFull, volume.listsConflicts, let path = stream.node.flatMap(nodes.path(of:)),
+        guard !isFull, volume.listsConflicts, let path = stream.node.flatMap(tree.nodes.path(of:)),
             let names = try? volume.conflictedNames(in: path), !names.isEmpty
         else { return }
         var parameters = fuse_entry_param()
         parameters.attr.st_ino = ino_t(UInt32.max)
         parameters.attr.st_mode = S_IFDIR
-        _ = page.add(".conflicts", parameters, next: Driver.behindAll)
+        _ = page.add(".conflicts", parameters, next: Self.behindAll)
     }
 
     /// The offset after `.conflicts`, which comes last. No file system uses it.
@@ -91,7 +110,7 @@ extension Driver {
         // A real file with this name can only be older than the volume; it cannot be reached.
         if VersionNodes.isReserved(entry.name) { return true }
         var parameters = fuse_entry_param()
-        parameters.attr.st_ino = ino_t(numbers.shown(entry.inode))
+        parameters.attr.st_ino = ino_t(tree.numbers.shown(entry.inode))
         parameters.attr.st_mode = mode_t(entry.kind) << 12
         guard page.plus, !entry.isDots else {
             return page.add(entry.name, parameters, next: entry.offset)
@@ -99,17 +118,22 @@ extension Driver {
         var status = stat()
         let result = cl_fstatat(stream.descriptor, entry.name, &status, Flag.noFollow)
         if result == -ENOENT { return true }
-        guard result == 0, status.st_dev == device else {
+        guard result == 0, status.st_dev == tree.device else {
             return page.add(entry.name, parameters, next: entry.offset)
         }
-        present(&status, in: stream.descriptor, entry.name)
-        let entered = nodes.enter(entry.name, in: parent, status: status)
-        numbers.show(&status)
+        tree.present(&status, in: stream.descriptor, entry.name)
+        let entered = tree.nodes.enter(entry.name, in: parent, status: status)
+        tree.numbers.show(&status)
         if page.add(entry.name, fuse_entry_param(entered, status), next: entry.offset) {
             return true
         }
-        nodes.forget(entered.node.id)
+        tree.nodes.forget(entered.node.id)
         return false
+    }
+
+    func releasedir(_ request: Request, _ number: UInt64) {
+        _ = streams.remove(number)
+        request.done()
     }
 
     func fsyncdir(_ request: Request, _ number: UInt64, dataOnly: Int32) {
@@ -155,5 +179,16 @@ struct DirectoryPage {
         guard needed <= room else { return false }
         used += needed
         return true
+    }
+
+    /// Adds the names in a virtual directory, as far as they fit.
+    mutating func add(_ names: [Name], from offset: Int64) {
+        let names = [Name("."), Name("..")] + names
+        for (index, name) in names.enumerated().dropFirst(Int(offset)) {
+            var parameters = fuse_entry_param()
+            parameters.attr.st_ino = ino_t(UInt32.max)  // Not known before it is looked up.
+            let fits = name.withCString { add($0, parameters, next: Int64(index + 1)) }
+            if !fits { return }
+        }
     }
 }

@@ -1,14 +1,22 @@
-import CFuse
-import CLinux
 import Glibc
 import Model
 import Synchronization
 import SystemCalls
 import Volume
 
-// Contents on demand: requests that wait for bytes from the hub. A waiting request holds no thread;
-// it ends by a signal (EINTR) or when its time is over (ETIMEDOUT).
-extension Driver {
+/// Contents on demand: lets requests wait for bytes from the hub. A waiting request holds no
+/// thread; it ends by a signal (EINTR) or when its time is over (ETIMEDOUT).
+final class ContentFetcher: Sendable {
+    private let volume: Volume
+    private let parking: Parking
+    private let timers: TimerQueue
+
+    init(_ volume: Volume, parking: Parking, timers: TimerQueue) {
+        self.volume = volume
+        self.parking = parking
+        self.timers = timers
+    }
+
     /// The state of one wait, which is released when the wait ends.
     private final class ContentsWait: Sendable {
         struct State {
@@ -44,7 +52,7 @@ extension Driver {
         }
         let parking = parking
         let seconds = volume.settings.fetchSeconds
-        let deadline = arbitration.timers.after(seconds: seconds) {
+        let deadline = timers.after(seconds: seconds) {
             parking.soon { end(Errno(ETIMEDOUT)) }
         }
         let want = volume.want(need, of: file) { error in
@@ -64,7 +72,7 @@ extension Driver {
             return state
         }
         if let want = state.want { volume.cancel(want, of: wait.file) }
-        if let deadline = state.deadline { arbitration.timers.cancel(deadline) }
+        if let deadline = state.deadline { timers.cancel(deadline) }
     }
 
     /// Calls `go` a moment later, unless the request is interrupted.
@@ -79,7 +87,7 @@ extension Driver {
     /// Calls `body` later on a parking thread. A signal does not interrupt this.
     func soon(after seconds: Double, _ body: @escaping @Sendable () -> Void) {
         let parking = parking
-        arbitration.timers.after(seconds: seconds) { parking.soon(body) }
+        timers.after(seconds: seconds) { parking.soon(body) }
     }
 
     /// Whether the file is no placeholder. If it is one, returns false, and calls `again` when it
@@ -131,11 +139,11 @@ extension Driver {
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
         guard let hold = parking.hold(request, interrupted: {}) else { return }
-        let deadline = arbitration.timers.after(seconds: volume.settings.fetchSeconds) {
+        let deadline = timers.after(seconds: volume.settings.fetchSeconds) {
             if hold.end() { request.refuse(Errno(ETIMEDOUT)) }
         }
         volume.remotely { [self] in
-            defer { arbitration.timers.cancel(deadline) }
+            defer { timers.cancel(deadline) }
             do throws(Errno) {
                 let result = try body(false)
                 if hold.end() { answer(request, result) } else { preImages(result) }
@@ -145,26 +153,38 @@ extension Driver {
         }
     }
 
-    // MARK: Attributes
-
-    /// Adjusts the attributes of the item with this name to what programs are shown.
-    func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
-        var file: SharedDescriptor?
-        volume.present(&status) {
-            file = try? SharedDescriptor(pathOf: name, in: directory)
-            return file?.raw
-        }
-        withExtendedLifetime(file) {}
+    /// Fetches the placeholders below a directory that becomes a package, and then calls `go`.
+    func fetchAll(
+        below directory: SharedDescriptor, for request: Request,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        parking.park(
+            request, on: .questions,
+            { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
+            answer: { self.fetch($1[...], below: directory, for: $0, go) })
     }
 
-    /// As above, for statx(2).
-    func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
-        guard let found = try? file.status() else { return }
-        var shown = found
-        volume.present(&shown) { file.raw }
-        wire.blocks = UInt64(shown.st_blocks)
-        wire.mtime = cf_sx_time(shown.st_mtim)
-        wire.ctime = cf_sx_time(shown.st_ctim)
+    /// Fetches one file after the other.
+    private func fetch(
+        _ paths: ArraySlice<[Name]>, below directory: SharedDescriptor, for request: Request,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        request.answer { () throws(Errno) in
+            var rest = paths
+            while let path = rest.first {
+                let left = rest
+                if let found = try? openBeneath(path, from: directory.raw, flags: Flag.path) {
+                    let isHere = try haveWhole(
+                        request, SharedDescriptor(owning: found.release())
+                    ) {
+                        self.fetch(left, below: directory, for: $0, go)
+                    }
+                    guard isHere else { return }
+                }
+                rest = rest.dropFirst()
+            }
+            go(request)
+        }
     }
 }
 

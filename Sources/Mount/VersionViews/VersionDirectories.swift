@@ -1,21 +1,34 @@
 import CFuse
-import CLinux
 import Glibc
 import Model
-import Synchronization
 import SystemCalls
 import Volume
 
-// `.versions/NAME/` has the history of NAME as read-only files, and `.conflicts/NAME/` its
-// unresolved conflict versions. Lookups in them may wait for the recorder, so they are parked. A
-// version exists only for users who may see it (`Version.isVisible`), so each caller is checked
-// anew.
-extension Driver {
-    func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+/// The hidden directories. `.versions/NAME/` has the history of NAME as read-only files, and
+/// `.conflicts/NAME/` its unresolved conflict versions. Lookups in them may wait for the recorder,
+/// so they are parked. A version exists only for users who may see it (`Version.isVisible`), so
+/// each caller is checked anew.
+final class VersionDirectories: Sendable {
+    private let tree: Tree
+    private let volume: Volume
+    private let parking: Parking
+    private let fetcher: ContentFetcher
+    /// The nodes in these directories that the kernel knows.
+    let versions = VersionNodes()
+
+    init(_ tree: Tree, parking: Parking, fetcher: ContentFetcher) {
+        self.tree = tree
+        volume = tree.volume
+        self.parking = parking
+        self.fetcher = fetcher
+    }
+
+    func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
             guard VersionNodes.isVirtual(parent) else {
-                let directory = try node(parent)
-                let state = VersionNode.State(status: try status(of: directory).status.readOnly())
+                let directory = try tree.node(parent)
+                let state = VersionNode.State(
+                    status: try tree.status(of: directory).status.readOnly())
                 let side = VersionNodes.side(name) ?? .all
                 return answerVersion(
                     request, versions.enter(side, .directory(directory.id), of: directory, state))
@@ -23,7 +36,7 @@ extension Driver {
             let parent = try versions.find(parent)
             let name = Name(cString: name)
             let user = request.onlooker
-            parkReaching(
+            fetcher.parkReaching(
                 request,
                 { (locally) throws(Errno) in
                     try self.find(name, in: parent, for: user, locally: locally)
@@ -38,7 +51,7 @@ extension Driver {
         var parameters = fuse_entry_param()
         parameters.ino = node.id
         parameters.attr = node.status
-        parameters.attr_timeout = Driver.cacheSeconds
+        parameters.attr_timeout = KernelCache.seconds
         if !request.reply(parameters) { versions.forget(node.id, 1) }
     }
 
@@ -77,13 +90,13 @@ extension Driver {
         -> VersionNode.State
     {
         let directory = node.directory
-        guard let path = nodes.path(of: directory) else { throw .notFound }
-        guard let history = try history(at: path + [name])?.shown(in: node.side),
+        guard let path = tree.nodes.path(of: directory) else { throw .notFound }
+        guard let history = try tree.history(at: path + [name])?.shown(in: node.side),
             !history.visible(to: user).versions.isEmpty
         else { throw .notFound }
         var shown = history.protection.now
         shown.mode = shown.mode & 0o222 | 0o444
-        var status = shown.status(like: try self.directory(directory).status())
+        var status = shown.status(like: try tree.directory(directory).status())
         status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
         return VersionNode.State(
             status: status.readOnly(), facts: VersionNode.Facts(history: history))
@@ -91,7 +104,8 @@ extension Driver {
 
     /// `.versions/@TIME`: the directory as it was at that time.
     private func past(_ text: String, in parent: VersionNode) throws(Errno) -> VersionNode {
-        guard let time = PastTime.parse(text), let path = nodes.path(of: parent.directory) else {
+        guard let time = PastTime.parse(text), let path = tree.nodes.path(of: parent.directory)
+        else {
             throw .notFound
         }
         do throws(VolumeError) {
@@ -213,13 +227,38 @@ extension Driver {
         }
     }
 
+    // MARK: Attributes
+
+    func getattr(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            request.reply(try versions.find(id).status, seconds: KernelCache.seconds)
+        }
+    }
+
+    func readlink(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            let target = try versions.find(id).linkTarget()
+            Array(target.prefix(Int(PATH_MAX)) + [0]).asCString {
+                _ = fuse_reply_readlink(request.raw, $0)
+            }
+        }
+    }
+
+    func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
+        request.answer { () throws(Errno) in
+            guard strcmp(name, Protection.accessListName) == 0 else { throw Errno(ENODATA) }
+            let list = try versions.find(id).readableAccessList
+            guard !list.isEmpty else { throw Errno(ENODATA) }
+            try request.reply(value: list, size: size)
+        }
+    }
+
     // MARK: Listing
 
-    func openVersions(
+    /// Calls `answer` with the names in a directory.
+    func list(
         _ request: Request, _ id: UInt64, _ answer: @escaping @Sendable (Request, [Name]) -> Void
-    )
-        throws(Errno)
-    {
+    ) throws(Errno) {
         let node = try versions.find(id)
         let user = request.onlooker
         guard case .document(_, let name) = node.place else {
@@ -245,16 +284,6 @@ extension Driver {
             answer: { request, names in answer(request, names) })
     }
 
-    func list(_ names: [Name], from offset: Int64, into page: inout DirectoryPage) {
-        let names = [Name("."), Name("..")] + names
-        for (index, name) in names.enumerated().dropFirst(Int(offset)) {
-            var parameters = fuse_entry_param()
-            parameters.attr.st_ino = ino_t(UInt32.max)  // Not known before it is looked up.
-            let fits = name.withCString { page.add($0, parameters, next: Int64(index + 1)) }
-            if !fits { return }
-        }
-    }
-
     private func names(in node: VersionNode, for user: Requester) -> [Name] {
         switch node.place {
         case .directory: conflicted(in: node, for: user)
@@ -269,7 +298,9 @@ extension Driver {
 
     /// `.versions` lists no documents; `.conflicts` lists those with conflicts.
     private func conflicted(in node: VersionNode, for user: Requester) -> [Name] {
-        guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
+        guard node.side == .conflicts, let path = tree.nodes.path(of: node.directory) else {
+            return []
+        }
         return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
     }
 
@@ -298,25 +329,27 @@ extension Driver {
         return content
     }
 
-    func openVersion(_ request: Request, _ id: UInt64, flags: Int32) throws(Errno) {
-        guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
-        let node = try versions.find(id)
-        parkReaching(
-            request,
-            { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
-            answer: { request, _ in
-                var reply = cf_open_out()
-                reply.fh = VersionNodes.mark
-                // A version never changes, and its node number is never reused, so the cache stays
-                // valid.
-                reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
-                _ = request.reply(wire: reply)
-            })
+    func open(_ request: Request, _ id: UInt64, flags: Int32) {
+        request.answer { () throws(Errno) in
+            guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
+            let node = try versions.find(id)
+            fetcher.parkReaching(
+                request,
+                { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
+                answer: { request, _ in
+                    var reply = cf_open_out()
+                    reply.fh = VersionNodes.mark
+                    // A version never changes, and its node number is never reused, so the cache
+                    // stays valid.
+                    reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
+                    _ = request.reply(wire: reply)
+                })
+        }
     }
 
-    func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
+    func read(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
         guard let node = try? versions.find(id) else { return request.refuse(.stale) }
-        parkReaching(
+        fetcher.parkReaching(
             request, inLine: node.facts?.line,
             { (locally) throws(Errno) -> [UInt8] in
                 let content = try self.content(of: node, locally: locally)

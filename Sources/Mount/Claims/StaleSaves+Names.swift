@@ -5,17 +5,16 @@ import Model
 import SystemCalls
 import Volume
 
-// Stale saves: saves of plain programs that were made from a version other than the one they
-// replace.
-extension Driver {
+// What processes have seen of the documents that they open, save and rename.
+extension StaleSaves {
     /// The content that the caller has seen, if it is about to replace a different one as a whole.
-    func seen(
-        by caller: Caller, replacing status: stat, _ file: SharedDescriptor, _ node: Node
+    func base(
+        of caller: Caller, replacing status: stat, _ file: SharedDescriptor, _ node: Node
     ) -> NamedBase? {
-        guard seen.isKnown(status) else { return nil }
+        guard isKnown(status) else { return nil }
         var status = status
         volume.present(&status) { file.raw }
-        return seen.base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
+        return base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
     }
 
     /// Applies the document's rules; nil if the overwritten content is kept in the history only.
@@ -49,20 +48,20 @@ extension Driver {
     ) -> SeenVersions.Sight {
         if nodes.flags(of: node).contains(.local) { return .full }
         guard truncates else {
-            return seen.opened(status, by: caller, reads: reads, writes: writes)
+            return opened(status, by: caller, reads: reads, writes: writes)
         }
-        return seen.emptied(status, as: status, by: caller, stays: true)
+        return emptied(status, as: status, by: caller, stays: true)
     }
 
     func noteEmptied(_ old: stat, as status: stat, by caller: Caller) {
-        _ = seen.emptied(old, as: status, by: caller, stays: false)
+        _ = emptied(old, as: status, by: caller, stays: false)
     }
 
     /// Called once for each handle, with the file's content lock held: the contents are read and
     /// noted in one step, before the file is emptied or opened for writing again.
     func noteWritten(_ handle: Handle) {
         guard handle.sight != .partial, let status = try? handle.file.status() else { return }
-        seen.wrote(status, by: handle.caller, handle.sight)
+        wrote(status, by: handle.caller, handle.sight)
     }
 
     // MARK: Names
@@ -72,7 +71,7 @@ extension Driver {
     func noteMade(
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, by caller: Caller
     ) -> NamedBase? {
-        seen.made(status)
+        made(status)
         return filled(name, in: parent, by: status, caller)
     }
 
@@ -80,7 +79,7 @@ extension Driver {
         _ name: UnsafePointer<CChar>, in parent: Node, by status: stat, _ caller: Caller
     ) -> NamedBase? {
         let place = SeenVersions.Place(directory: parent.inode, name: terminated(name))
-        return seen.filled(place, by: status, caller: caller).flatMap { base in
+        return filled(place, by: status, caller: caller).flatMap { base in
             named(base, nodes.path(of: parent).map { $0 + [Name(cString: name)] })
         }
     }
@@ -90,9 +89,9 @@ extension Driver {
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, isGone: Bool,
         by caller: Caller
     ) {
-        guard seen.isKnown(status) else { return }
+        guard isKnown(status) else { return }
         let place = SeenVersions.Place(directory: parent.inode, name: terminated(name))
-        seen.vacated(place, status, isGone: isGone, by: caller)
+        vacated(place, status, isGone: isGone, by: caller)
     }
 
     /// The contents that the caller of a rename has seen of the documents at both ends.
@@ -104,8 +103,7 @@ extension Driver {
 
     func bases(
         of caller: Caller, _ moved: NamedFile, _ here: RenameEnd, over replaced: NamedFile?,
-        _ there: RenameEnd,
-        isExchange: Bool
+        _ there: RenameEnd, isExchange: Bool
     ) -> Bases {
         guard let replaced else {
             let (old, new) = (Name(cString: here.name), Name(cString: there.name))
@@ -125,10 +123,10 @@ extension Driver {
 
     private func base(of caller: Caller, replacing file: NamedFile, _ end: RenameEnd) -> NamedBase?
     {
-        guard let node = file.node, seen.isKnown(file.status),
+        guard let node = file.node, isKnown(file.status),
             let descriptor = try? SharedDescriptor(pathOf: end.name, in: end.directory.raw)
         else { return nil }
-        return seen(by: caller, replacing: file.status, descriptor, node)
+        return base(of: caller, replacing: file.status, descriptor, node)
     }
 
     /// Notes a completed rename. `caller` is nil for a change from the hub.
@@ -141,13 +139,13 @@ extension Driver {
             moved.status.st_ino != replaced.status.st_ino
         else {
             // A prepared file may have the inode number of an earlier file.
-            if parent === applierGuard.incoming, replaced == nil { seen.made(moved.status) }
+            if parent === incoming, replaced == nil { made(moved.status) }
             return
         }
         if isExchange {
-            seen.exchanged(moved.status, replaced.status, caller: caller)
+            exchanged(moved.status, replaced.status, caller: caller)
         } else {
-            seen.replaced(replaced.status, by: moved.status, caller: caller)
+            self.replaced(replaced.status, by: moved.status, caller: caller)
         }
     }
 }

@@ -5,7 +5,7 @@ import Volume
 
 /// A truncate(2) or ftruncate(2) in progress.
 struct Truncation: Sendable {
-    let driver: Driver
+    let operations: AttributeOperations
     let node: Node
     let file: SharedDescriptor
     let size: Int64
@@ -13,18 +13,21 @@ struct Truncation: Sendable {
     let handle: UInt64?
     let caller: Caller
 
+    private var tree: Tree { operations.tree }
+    private var volume: Volume { operations.volume }
+
     /// Truncates, on another thread if that needs more patience, and then calls `done`, which must
     /// answer the request.
     func run(
         _ request: Request, _ patience: Patience = .none,
         _ done: @escaping @Sendable (Request) throws(Errno) -> Void
     ) throws(Errno) {
-        let (state, _) = driver.nodes.use(node, file)
+        let (state, _) = tree.nodes.use(node, file)
         // The file's bytes must not be evicted until it has been truncated.
-        _ = driver.volume.preventEviction(node.inode)
+        _ = volume.preventEviction(node.inode)
         let end: @Sendable () -> Void = {
-            driver.nodes.endUse(of: node, state)
-            driver.volume.allowEviction(node.inode)
+            tree.nodes.endUse(of: node, state)
+            volume.allowEviction(node.inode)
         }
         let goOn: @Sendable (Request, Patience?) throws(Errno) -> Void = {
             request, needed throws(Errno) in
@@ -34,7 +37,7 @@ struct Truncation: Sendable {
             defer { end() }
             return try goOn(request, try truncate(state, .none))
         }
-        driver.parking.park(
+        operations.parking.park(
             request, on: Parking.Lane(patience), inLine: state.line,
             { () throws(Errno) in try truncate(state, patience) },
             finally: end,
@@ -52,7 +55,7 @@ struct Truncation: Sendable {
             }
         }
         let bytes = Int64(try file.status().st_size)
-        let old = OldContents(of: driver.volume)
+        let old = OldContents(of: volume)
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let needed = try attempt(state, patience)
             if needed == .room { throw .noSpace }
@@ -63,31 +66,33 @@ struct Truncation: Sendable {
     private func attempt(_ state: OpenState, _ patience: Patience) throws(Errno) -> Patience? {
         let result = try state.withContent(mayBlock: patience > .none) {
             (content) throws(Errno) -> Patience? in
-            let actor = driver.actor(caller)
+            let actor = operations.callers.actor(caller)
             let before = try file.status()
-            let open = handle.flatMap { try? driver.handles.find($0) }
+            let open = handle.flatMap { try? operations.handles.find($0) }
             // A handle that can read too changes the document in place.
             let isWhole = size == 0 && open?.isReader != true
-            let seen = isWhole ? driver.seen(by: caller, replacing: before, file, node) : nil
-            let needed = try driver.volume.willTruncate(
+            let seen =
+                isWhole
+                ? operations.staleSaves.base(of: caller, replacing: before, file, node) : nil
+            let needed = try volume.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
-                traits: driver.traits(node), isWriter: open?.writes ?? false, seen: seen,
+                traits: tree.traits(node), isWriter: open?.writes ?? false, seen: seen,
                 unique: caller.unique, patience: patience, by: actor)
             if let needed { return needed }
             do throws(Errno) {
                 try change(open, isGuarded: content.preImages != nil)
             } catch {
-                content.writing.truncationFailed(node.inode, of: driver.volume)
+                content.writing.truncationFailed(node.inode, of: volume)
                 throw error
             }
             let after = try file.status()
-            driver.volume.didTruncate(
-                &content.writing, file: file.raw, status: after, traits: driver.traits(node),
+            volume.didTruncate(
+                &content.writing, file: file.raw, status: after, traits: tree.traits(node),
                 by: actor)
             if isWhole {
-                driver.noteEmptied(before, as: after, by: caller)
+                operations.staleSaves.noteEmptied(before, as: after, by: caller)
             } else {
-                driver.seen.resized(before, as: after, by: caller)
+                operations.staleSaves.resized(before, as: after, by: caller)
             }
             return nil
         }
@@ -97,15 +102,15 @@ struct Truncation: Sendable {
     private func change(_ handle: Handle?, isGuarded: Bool) throws(Errno) {
         let descriptor = try writable(handle, isGuarded: isGuarded)
         let isAbsent = PlaceholderMark(of: file.raw) != nil
-        if isAbsent { driver.volume.willEmpty(inode: node.inode) }
-        _ = try driver.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
-        if isAbsent { try driver.volume.didEmpty(file.raw) }
+        if isAbsent { volume.willEmpty(inode: node.inode) }
+        _ = try operations.callers.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+        if isAbsent { try volume.didEmpty(file.raw) }
     }
 
     /// A descriptor for truncating. A file that a program has open for writing may be read-only by
     /// now; unless this process is root, only the program's own handle can then write.
     private func writable(_ handle: Handle?, isGuarded: Bool) throws(Errno) -> SharedDescriptor {
-        if !driver.actsAsCaller, let handle, handle.writes {
+        if !operations.callers.canAct, let handle, handle.writes {
             return SharedDescriptor(owning: try check(dup(try handle.descriptor())))
         }
         let access = (isGuarded ? O_RDWR : O_WRONLY) | O_NONBLOCK

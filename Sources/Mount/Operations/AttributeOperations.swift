@@ -2,24 +2,43 @@ import CFuse
 import CLinux
 import Glibc
 import Model
-import Synchronization
 import SystemCalls
 import Volume
 
-// Attributes. The kernel asks when it has none cached, or when a write or read through it has made
-// them stale.
-extension Driver {
+/// Attributes: getattr, setattr, readlink, statfs, statx. The kernel asks when it has none cached,
+/// or when a write or read through it has made them stale.
+final class AttributeOperations: Sendable {
+    let tree: Tree
+    let volume: Volume
+    let callers: Callers
+    let parking: Parking
+    let handles: HandleTable<Handle>
+    let staleSaves: StaleSaves
+    private let fetcher: ContentFetcher
+
+    init(
+        _ tree: Tree, callers: Callers, parking: Parking, fetcher: ContentFetcher,
+        handles: HandleTable<Handle>, staleSaves: StaleSaves
+    ) {
+        self.tree = tree
+        volume = tree.volume
+        self.callers = callers
+        self.parking = parking
+        self.fetcher = fetcher
+        self.handles = handles
+        self.staleSaves = staleSaves
+    }
+
     func getattr(_ request: Request, _ id: UInt64) {
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id) {
-                return request.reply(try versions.find(id).status, seconds: Driver.cacheSeconds)
+            let node = try tree.node(id)
+            if tree.nodes.flags(of: node).contains(.mapped),
+                !tree.isMapped(try tree.descriptor(node))
+            {
+                tree.nodes.remove(.mapped, from: node)
             }
-            let node = try node(id)
-            if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
-                nodes.remove(.mapped, from: node)
-            }
-            var (status, seconds) = try status(of: node)
-            numbers.show(&status)
+            var (status, seconds) = try tree.status(of: node)
+            tree.numbers.show(&status)
             request.reply(status, seconds: seconds)
         }
     }
@@ -28,10 +47,10 @@ extension Driver {
         _ request: Request, _ id: UInt64, _ values: stat, which: Int32, handle: UInt64?
     ) {
         request.answer { () throws(Errno) in
-            let node = try node(id)
-            let found = try descriptor(node)
+            let node = try tree.node(id)
+            let found = try tree.descriptor(node)
             let caller = request.caller
-            if applierGuard.isApplier(caller.process) { try admitChange(of: node) }
+            if callers.isApplier(caller) { try callers.applierGuard.admitChange(of: node) }
             guard which & FUSE_SET_ATTR_SIZE != 0 else {
                 return try finishSetattr(request, node, found, values, which)
             }
@@ -41,11 +60,14 @@ extension Driver {
                 self.setattr(request, id, values, which: which, handle: handle)
             }
             // The file's bytes must not be evicted until it has been truncated.
-            guard volume.preventEviction(node.inode) else { return retry(request, else: {}, again) }
+            guard volume.preventEviction(node.inode) else {
+                return fetcher.retry(request, else: {}, again)
+            }
             defer { volume.allowEviction(node.inode) }
-            if size > 0 { guard try haveWhole(request, found, again) else { return } }
+            if size > 0 { guard try fetcher.haveWhole(request, found, again) else { return } }
             let truncation = Truncation(
-                driver: self, node: node, file: found, size: size, handle: handle, caller: caller)
+                operations: self, node: node, file: found, size: size, handle: handle,
+                caller: caller)
             try truncation.run(request) { request throws(Errno) in
                 try self.finishSetattr(request, node, found, values, which)
             }
@@ -55,7 +77,7 @@ extension Driver {
     private func finishSetattr(
         _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
     ) throws(Errno) {
-        let known = which & FUSE_SET_ATTR_MTIME != 0 ? seen.known(try file.status()) : nil
+        let known = which & FUSE_SET_ATTR_MTIME != 0 ? staleSaves.known(try file.status()) : nil
         // The kernel has checked the caller's permission. The owner is set before the mode, because
         // a change of owner clears bits.
         if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
@@ -80,17 +102,17 @@ extension Driver {
         } else if which & noted != 0 {
             volume.attributesChanged(inode: node.inode)
         }
-        if let known { seen.retimed(known, as: status) }
+        if let known { staleSaves.retimed(known, as: status) }
         volume.attributesSet(
             on: file.raw, status: status,
             modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
         volume.present(&status) { file.raw }
-        let position = nodes.position(of: node)
+        let position = tree.nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
-        numbers.show(&status)
+        tree.numbers.show(&status)
         request.reply(
             status,
-            seconds: Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile))
+            seconds: KernelCache.seconds(status.st_mode, isVolatile: position.isVolatile))
     }
 
     private func nanoseconds(_ time: timespec, _ which: Int32, set: Int32, now: Int32) -> Int {
@@ -101,15 +123,8 @@ extension Driver {
     func readlink(_ request: Request, _ id: UInt64) {
         request.answer { () throws(Errno) in
             var target = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
-            if VersionNodes.isVirtual(id) {
-                let link = try versions.find(id).linkTarget()
-                for (index, byte) in link.prefix(Int(PATH_MAX)).enumerated() {
-                    target[index] = CChar(bitPattern: byte)
-                }
-            } else {
-                let file = try descriptor(try node(id))
-                try check(cl_readlinkat(file.raw, "", &target, Int(PATH_MAX)))
-            }
+            let file = try tree.descriptor(try tree.node(id))
+            try check(cl_readlinkat(file.raw, "", &target, Int(PATH_MAX)))
             fuse_reply_readlink(request.raw, target)
         }
     }
@@ -131,31 +146,30 @@ extension Driver {
     /// Handles FUSE_STATX, which libfuse does not know: statx(2) with the birth time. Returns the
     /// wire structure.
     func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
-        if VersionNodes.isVirtual(id) { return cf_statx_out(try versions.find(id).status) }
-        let node = try node(id)
-        let position = nodes.position(of: node)
-        let file = try descriptor(node)
+        let node = try tree.node(id)
+        let position = tree.nodes.position(of: node)
+        let file = try tree.descriptor(node)
         var reply = cf_statx_out()
         let flags = Flag.emptyPath | Flag.noFollow | Int32(bitPattern: message.sx_flags) & 0x6000
         try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
         reply.stat.mask &= 0xfff
-        present(&reply.stat, file)
-        reply.stat.ino = numbers.shown(reply.stat.ino)
+        tree.present(&reply.stat, file)
+        reply.stat.ino = tree.numbers.shown(reply.stat.ino)
         if position.isStashed { reply.stat.nlink = 0 }
         // The remaining fields of statx(2) describe mounts and direct I/O of the tree, not of this
         // file system.
         reply.stat.spare2 = cf_statx().spare2
         reply.attr_valid = UInt64(
-            Driver.cacheSeconds(mode_t(reply.stat.mode), isVolatile: position.isVolatile))
+            KernelCache.seconds(mode_t(reply.stat.mode), isVolatile: position.isVolatile))
         return reply
     }
 }
 
 extension cf_statx_out {
     /// The fields of stat(2), which may be cached for long; there is no birth time.
-    fileprivate init(_ status: stat) {
+    init(_ status: stat) {
         self.init()
-        attr_valid = UInt64(Driver.cacheSeconds)
+        attr_valid = UInt64(KernelCache.seconds)
         stat.mask = 0x7ff  // STATX_BASIC_STATS
         stat.blksize = 4096
         (stat.nlink, stat.uid) = (UInt32(status.st_nlink), status.st_uid)

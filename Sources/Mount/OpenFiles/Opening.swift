@@ -17,7 +17,7 @@ final class Opening: @unchecked Sendable {
         let reply: cf_open_out
     }
 
-    let driver: Driver
+    let files: OpenFiles
     private let node: Node
     private let state: OpenState
     private let file: SharedDescriptor
@@ -47,19 +47,20 @@ final class Opening: @unchecked Sendable {
     var whenAbandoned: (@Sendable () -> Void)?
 
     init(
-        _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
+        _ files: OpenFiles, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
         isNew: Bool = false, known: stat? = nil, real: Int32 = -1
     ) throws(Errno) {
-        self.driver = driver
+        self.files = files
         self.node = node
-        self.flags = driver.keepsAccessTimes ? flags | Flag.noAccessTime : flags
+        self.flags = files.keepsAccessTimes ? flags | Flag.noAccessTime : flags
         self.caller = caller
         self.isNew = isNew
         self.known = known
         self.real = real
-        (state, self.file) = driver.nodes.use(node, file)
+        (state, self.file) = files.tree.nodes.use(node, file)
     }
 
+    private var volume: Volume { files.volume }
     private var truncates: Bool { flags & O_TRUNC != 0 && !isNew }
     private var writes: Bool { flags & O_ACCMODE != O_RDONLY || truncates }
 
@@ -69,10 +70,10 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
-        if let contents { driver.volume.endUse(contents) }
-        if isNew, writes, !isCounted, let known { driver.volume.isNotOpened(known) }
-        driver.leave(state, lease: lease, claim: claim)
-        driver.nodes.endUse(of: node, state)
+        if let contents { volume.endUse(contents) }
+        if isNew, writes, !isCounted, let known { volume.isNotOpened(known) }
+        files.leave(state, lease: lease, claim: claim)
+        files.tree.nodes.endUse(of: node, state)
         whenAbandoned?()
     }
 
@@ -89,7 +90,7 @@ final class Opening: @unchecked Sendable {
     /// Takes an implicit lease at once, if no other program is in the way. `anyway` is for a file
     /// that was just created.
     func takeLease(anyway: Bool = false) -> Bool {
-        guard driver.arbitration.settings.isOn else { return true }
+        guard files.claims.arbitration.settings.isOn else { return true }
         lease = state.leases.withLock {
             $0.take(
                 kind, process: caller.process, now: cl_clock_monotonic_ns(),
@@ -111,7 +112,8 @@ final class Opening: @unchecked Sendable {
         }
         for next in ready { next() }
         guard state.leases.withLock({ $0.isWaitedFor }) else { return }
-        driver.arbitration.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
+        files.claims.arbitration.watch(
+            state, file: file, names: files.tree.nodes.path(of: node) ?? [])
     }
 
     /// Grants a waiting open although other programs have the file open, because plain programs do
@@ -160,8 +162,8 @@ final class Opening: @unchecked Sendable {
             }
         }
         let size = Int64(try file.status().st_size)
-        let bytes = truncates ? size : min(size, driver.volume.settings.copiedSizeMax)
-        let old = OldContents(of: driver.volume)
+        let bytes = truncates ? size : min(size, volume.settings.copiedSizeMax)
+        let old = OldContents(of: volume)
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let step = try attempt(patience)
             if case .needs(.room) = step { throw .noSpace }
@@ -173,7 +175,7 @@ final class Opening: @unchecked Sendable {
         guard writes else { return .opened(try open(nil)) }
         try refuseProtected()
         // Before the lock: asking for the caller's session may read files of /proc.
-        let actor = driver.actor(caller)
+        let actor = files.callers.actor(caller)
         let step = try state.withContent(mayBlock: patience > .none) {
             (content) throws(Errno) -> Step in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
@@ -184,12 +186,14 @@ final class Opening: @unchecked Sendable {
             if self.truncates { self.looked = status }
             let seen =
                 self.truncates
-                ? self.driver.seen(by: self.caller, replacing: status, self.file, self.node) : nil
-            let access = try self.driver.volume.openForWriting(
+                ? self.files.staleSaves.base(
+                    of: self.caller, replacing: status, self.file, self.node) : nil
+            let access = try self.volume.openForWriting(
                 &content.writing, file: self.file.raw, status: status,
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
-                traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
+                traits: self.files.tree.traits(self.node), others: others,
+                unique: self.caller.unique,
                 patience: patience, isLastTry: self.hasWaitedForCloses, by: actor)
             self.isCounted = true
             do throws(Errno) {
@@ -226,11 +230,11 @@ final class Opening: @unchecked Sendable {
     /// replaced or removed while the kernel was resolving the path; it then resolves it once more.
     private func isInPlace(others: Int) throws(Errno) -> Bool {
         guard !isNew else { return true }
-        let flags = driver.nodes.flags(of: node)
+        let flags = files.tree.nodes.flags(of: node)
         guard !flags.contains(.beingReplaced) else { return false }
         guard flags.contains(.orphan), others == 0 else { return true }
         let (node, thread) = (node.id, caller.process)
-        if driver.staleOpens.withLock({ $0.isFirst(of: node, by: thread) }) { throw .stale }
+        if files.staleOpens.withLock({ $0.isFirst(of: node, by: thread) }) { throw .stale }
         return true
     }
 
@@ -264,8 +268,9 @@ final class Opening: @unchecked Sendable {
 
     /// Tells the volume that an open it knows has failed.
     private func takeBack(_ content: inout OpenState.Content) {
-        driver.volume.closeWriter(
-            &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
+        volume.closeWriter(
+            &content.writing, file: file.raw, traits: files.tree.traits(node), unique: caller.unique
+        )
     }
 
     // MARK: Contents on demand
@@ -282,16 +287,16 @@ final class Opening: @unchecked Sendable {
         guard !isNew, contents == nil else { return .ready }
         let status = try file.status()
         looked = status
-        switch try driver.volume.use(file.raw, status: status) {
+        switch try volume.use(file.raw, status: status) {
         case .here: return .ready
         case .evicting: return .moment
         case .absent(let found): contents = found
         }
         // Contents that are replaced as a whole need not be fetched.
         guard let contents, !truncates else { return .ready }
-        let settings = driver.volume.settings
+        let settings = volume.settings
         if !contents.isComplete,
-            settings.noDownloadPrograms.contains(driver.programs.name(of: caller.process))
+            settings.noDownloadPrograms.contains(files.callers.programs.name(of: caller.process))
         {
             throw .denied
         }
@@ -331,7 +336,7 @@ final class Opening: @unchecked Sendable {
         default:
             // Without passthrough all changes of a file pass through the kernel's cache, so the
             // cache is right.
-            let isCacheTrue = !driver.passthrough.load(ordering: .relaxed)
+            let isCacheTrue = !files.passthrough.isOn
             reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
             // A write-only file cannot be mapped, and for writes that pass through this process the
             // kernel's cache costs more than it gains.
@@ -346,7 +351,7 @@ final class Opening: @unchecked Sendable {
                 real = -1
                 real = try Handle.reopen(file, flags, isGuarded: preImages != nil)
             }
-            if writes, !driver.arbitration.isQuiet { before = ChangeStamp(try file.status()) }
+            if writes, !files.claims.arbitration.isQuiet { before = ChangeStamp(try file.status()) }
             if truncates { try truncate() }
         } catch {
             release(mode, life)
@@ -373,18 +378,18 @@ final class Opening: @unchecked Sendable {
         contents = nil
         real = -1
         isSettled = true
-        if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }
-        let number = driver.handles.insert(handle)
+        if handle.isSharedWriter { files.tree.nodes.countSharedWriter(state, by: 1) }
+        let number = files.handles.insert(handle)
         reply.fh = number
         return Opened(handle: handle, number: number, reply: reply)
     }
 
     /// Notes which contents its process sees.
     private func noteSeen() -> SeenVersions.Sight {
-        if isNew { return writes ? driver.seen.created(node.inode, by: caller) : .full }
+        if isNew { return writes ? files.staleSaves.created(node.inode, by: caller) : .full }
         guard var status = looked else { return .full }
-        if contents != nil { driver.volume.present(&status) { file.raw } }
-        return driver.noteOpened(
+        if contents != nil { volume.present(&status) { file.raw } }
+        return files.staleSaves.noteOpened(
             node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,
             writes: writes, truncates: truncates)
     }
@@ -393,14 +398,14 @@ final class Opening: @unchecked Sendable {
     private func mode(_ current: OpenState.Mode, _ preImages: PreImageLog?) -> OpenState.Mode {
         guard case .closed = current else { return current }
         guard preImages == nil, contents?.isComplete ?? true,
-            driver.passthrough.load(ordering: .relaxed),
+            files.passthrough.isOn,
             // Only writes that pass through this process can wait for space to be freed.
-            !(writes && driver.volume.isTight)
+            !(writes && volume.isTight)
         else { return .daemon }
-        let backing = driver.openBacking(file)
+        let backing = files.passthrough.open(file)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
         if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
-            driver.disablePassthrough("the kernel refuses it (\(Errno(-backing)))")
+            files.passthrough.disable("the kernel refuses it (\(Errno(-backing)))")
         }
         return .daemon
     }
@@ -408,16 +413,16 @@ final class Opening: @unchecked Sendable {
     /// After a failure, unregisters a backing file that was registered for this open only.
     private func release(_ mode: OpenState.Mode, _ life: OpenState.Life) {
         guard case .closed = life.mode, case .passthrough(let backing) = mode else { return }
-        cf_backing_close(driver.kernel, backing)
+        files.passthrough.close(backing)
     }
 
     private func truncate() throws(Errno) {
         let target = SharedDescriptor(
             owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
                 ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
-        if contents != nil { driver.volume.willEmpty(inode: node.inode) }
-        _ = try driver.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
-        if contents != nil { try driver.volume.didEmpty(file.raw) }
+        if contents != nil { volume.willEmpty(inode: node.inode) }
+        _ = try files.callers.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
+        if contents != nil { try volume.didEmpty(file.raw) }
     }
 
     /// Whether writes must pass through this process so that set-ID bits and capabilities are
@@ -425,7 +430,7 @@ final class Opening: @unchecked Sendable {
     /// writes keep the bits. What the kernel writes by itself it writes with our rights, and then
     /// they are always cleared.
     private func isPrivileged() throws(Errno) -> Bool {
-        guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
+        guard files.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
         if try status().st_mode & (S_ISUID | S_ISGID) != 0 { return true }
         return !isNew && cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
     }

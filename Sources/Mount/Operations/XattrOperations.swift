@@ -5,21 +5,36 @@ import Model
 import SystemCalls
 import Volume
 
-// Extended attributes: the file's own, and those that describe a document. The latter are read by
-// name and never listed, so that copying a file does not copy them.
-extension Driver {
+/// Extended attributes: the file's own, and those that describe a document. The latter are read by
+/// name and never listed, so that copying a file does not copy them.
+final class XattrOperations: Sendable {
+    private let tree: Tree
+    private let volume: Volume
+    private let callers: Callers
+    private let parking: Parking
+    private let fetcher: ContentFetcher
+    /// The value of the root's attribute `user.concord.socket`.
+    private let socketPath: String
+
+    init(
+        _ tree: Tree, callers: Callers, parking: Parking, fetcher: ContentFetcher,
+        socketPath: String
+    ) {
+        self.tree = tree
+        volume = tree.volume
+        self.callers = callers
+        self.parking = parking
+        self.fetcher = fetcher
+        self.socketPath = socketPath
+    }
+
     func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
         if let attribute = DocumentAttribute(name) {
             return answer(request, id, attribute, size: size)
         }
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id), strcmp(name, Protection.accessListName) == 0 {
-                let list = try versions.find(id).readableAccessList
-                guard !list.isEmpty else { throw Errno(ENODATA) }
-                return try replyValue(request, list, size: size)
-            }
-            if VersionNodes.isVirtual(id) || isInternal(name) { throw Errno(ENODATA) }
-            let file = try descriptor(try node(id))
+            if isInternal(name) { throw Errno(ENODATA) }
+            let file = try tree.descriptor(try tree.node(id))
             try replyXattr(request, size: size) {
                 let count = cl_getxattr_fd(file.raw, name, $0, size)
                 // Without SELinux, `ls -l` asks for each file's label until it is told that labels
@@ -32,46 +47,54 @@ extension Driver {
 
     func listxattr(_ request: Request, _ id: UInt64, size: Int) {
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id) { return try replyXattr(request, size: size) { _ in 0 } }
-            let file = try descriptor(try node(id))
-            try replyValue(request, try listed(file), size: size)
+            let file = try tree.descriptor(try tree.node(id))
+            try request.reply(value: try listed(file), size: size)
         }
     }
 
     func setxattr(
-        _ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>,
-        _ value: UnsafeRawBufferPointer, flags: Int32
+        _ request: Request, _ id: UInt64, _ name: [UInt8], _ value: [UInt8], flags: Int32
     ) {
-        let value = Array(value)
-        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
-            let node = try node(id)
-            let isBase = strcmp(name, NamedBase.attribute) == 0
-            guard isBase ? nodes.flags(of: node).contains(.local) : isUserAttribute(name) else {
-                throw Errno(EPERM)
+        parking.changing(request) { [self] request throws(Errno) in
+            try name.asCString { (name) throws(Errno) in
+                try setxattr(request, id, name, value, flags: flags)
             }
-            let file = try descriptor(node)
-            let isApplier = applierGuard.isApplier(request.caller.process)
-            if isApplier { try admitChange(of: node) }
-            if !isApplier, strcmp(name, Self.packageAttribute) == 0, try isDirectory(file) {
-                return makePackage(request, node, file, value, flags: flags)
-            }
-            // Setting an ACL may clear the set-group-ID bit, depending on the caller's rights.
-            let isACL = strcmp(name, Protection.accessListName) == 0
-            let set = {
-                Int64(cl_setxattr_fd(file.raw, name, value, value.count, flags))
-            }
-            if isACL { _ = try change(for: request.caller, set) } else { try check(set()) }
-            try noteAttribute(name, of: node, file)
-            request.done()
         }
+    }
+
+    private func setxattr(
+        _ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, _ value: [UInt8],
+        flags: Int32
+    ) throws(Errno) {
+        let node = try tree.node(id)
+        let isBase = strcmp(name, NamedBase.attribute) == 0
+        guard isBase ? tree.nodes.flags(of: node).contains(.local) : isUserAttribute(name) else {
+            throw Errno(EPERM)
+        }
+        let file = try tree.descriptor(node)
+        let isApplier = callers.isApplier(request.caller)
+        if isApplier { try callers.applierGuard.admitChange(of: node) }
+        if !isApplier, strcmp(name, Self.packageAttribute) == 0, try isDirectory(file) {
+            return makePackage(request, node, file, value, flags: flags)
+        }
+        // Setting an ACL may clear the set-group-ID bit, depending on the caller's rights.
+        let isACL = strcmp(name, Protection.accessListName) == 0
+        let set = {
+            Int64(cl_setxattr_fd(file.raw, name, value, value.count, flags))
+        }
+        if isACL { _ = try callers.change(for: request.caller, set) } else { try check(set()) }
+        try noteAttribute(name, of: node, file)
+        request.done()
     }
 
     func removexattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
             guard isUserAttribute(name) else { throw Errno(EPERM) }
-            let node = try node(id)
-            let file = try descriptor(node)
-            if applierGuard.isApplier(request.caller.process) { try admitChange(of: node) }
+            let node = try tree.node(id)
+            let file = try tree.descriptor(node)
+            if callers.isApplier(request.caller) {
+                try callers.applierGuard.admitChange(of: node)
+            }
             try check(cl_removexattr_fd(file.raw, name))
             try noteAttribute(name, of: node, file)
             request.done()
@@ -92,7 +115,7 @@ extension Driver {
             }
         }
         if value.isEmpty || value[0] == UInt8(ascii: "0") { return set(request) }
-        fetchAll(below: file, for: request, set)
+        fetcher.fetchAll(below: file, for: request, set)
     }
 
     private func isDirectory(_ file: SharedDescriptor) throws(Errno) -> Bool {
@@ -158,41 +181,26 @@ extension Driver {
         _ request: Request, _ id: UInt64, _ attribute: DocumentAttribute, size: Int
     ) {
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id) { throw Errno(ENODATA) }
-            let node = try node(id)
+            let node = try tree.node(id)
             if attribute == .socket {
-                guard node === nodes.root, !socketPath.isEmpty else { throw Errno(ENODATA) }
-                return try replyValue(request, Array(socketPath.utf8), size: size)
+                guard node === tree.nodes.root, !socketPath.isEmpty else { throw Errno(ENODATA) }
+                return try request.reply(value: Array(socketPath.utf8), size: size)
             }
-            guard let path = nodes.path(of: node), !path.isEmpty else { throw Errno(ENODATA) }
+            guard let path = tree.nodes.path(of: node), !path.isEmpty else { throw Errno(ENODATA) }
             parking.park(
                 request, on: .questions,
                 { () throws(Errno) in
-                    guard let history = try self.history(at: path),
+                    guard let history = try self.tree.history(at: path),
                         let value = attribute.value(of: history)
                     else { throw Errno(ENODATA) }
                     return Array(value.utf8)
                 },
                 answer: { request, value in
                     request.answer { () throws(Errno) in
-                        try self.replyValue(request, value, size: size)
+                        try request.reply(value: value, size: size)
                     }
                 })
         }
-    }
-
-    private func replyValue(_ request: Request, _ value: [UInt8], size: Int) throws(Errno) {
-        guard size > 0 else {
-            fuse_reply_xattr(request.raw, value.count)
-            return
-        }
-        guard value.count <= size else { throw Errno(ERANGE) }
-        value.withUnsafeBytes { request.reply($0) }
-    }
-
-    /// The history of a document, with errors as errno.
-    func history(at path: [Name]) throws(Errno) -> DocumentHistory? {
-        do throws(VolumeError) { return try volume.history(at: path) } catch { throw Errno(error) }
     }
 }
 

@@ -4,22 +4,38 @@ import Glibc
 import SystemCalls
 import Volume
 
-// Contents. With passthrough most reads and writes never arrive here; the other calls on open files
-// always do.
-extension Driver {
-    func read(
-        _ request: Request, _ id: UInt64, _ number: UInt64, size: Int, offset: Int64
+/// The contents of open files: read, write, fsync, fallocate, lseek, copy_file_range, ioctl. With
+/// passthrough most reads and writes never arrive here; the other calls always do.
+final class FileOperations: Sendable {
+    private let tree: Tree
+    private let volume: Volume
+    private let handles: HandleTable<Handle>
+    private let callers: Callers
+    private let parking: Parking
+    private let fetcher: ContentFetcher
+    private let notifier: Notifier
+
+    init(
+        _ tree: Tree, handles: HandleTable<Handle>, callers: Callers, parking: Parking,
+        fetcher: ContentFetcher, notifier: Notifier
     ) {
-        if VersionNodes.isVirtual(id) {
-            return readVersion(request, id, size: size, offset: offset)
-        }
+        self.tree = tree
+        volume = tree.volume
+        self.handles = handles
+        self.callers = callers
+        self.parking = parking
+        self.fetcher = fetcher
+        self.notifier = notifier
+    }
+
+    func read(_ request: Request, _ number: UInt64, size: Int, offset: Int64) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
             guard let range = handle.absentRange(offset, size), let file = handle.contents else {
                 return try answerRead(request, handle, size: size, offset: offset)
             }
             volume.willRead(range, of: file)
-            awaitContents(request, .bytes(range), of: file) { request in
+            fetcher.awaitContents(request, .bytes(range), of: file) { request in
                 request.answer { () throws(Errno) in
                     try self.answerRead(request, handle, size: size, offset: offset)
                 }
@@ -97,7 +113,7 @@ extension Driver {
         let descriptor = try handle.descriptor()
         let offset = try offset(of: position, handle)
         try willWrite(handle, offset: offset, length: bytes.count)
-        return try change(for: caller) {
+        return try callers.change(for: caller) {
             switch position {
             case .offset: Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
             case .end: Int64(cl_pwrite_end(descriptor, bytes.baseAddress, bytes.count))
@@ -130,7 +146,7 @@ extension Driver {
                     }
                     self.volume.openContents.didSync(synced, self.volume.journal)
                     // A program that syncs a file wants to keep it, even while it is still open.
-                    self.nodes.remove(.unsaved, from: handle.node)
+                    self.tree.nodes.remove(.unsaved, from: handle.node)
                 },
                 answer: { request, _ in request.done() })
         }
@@ -151,7 +167,7 @@ extension Driver {
                         offset: offset, length: length
                     ) { () throws(Errno) in
                         try self.willWrite(handle, offset: offset, length: Int(length))
-                        _ = try self.change(for: caller) {
+                        _ = try self.callers.change(for: caller) {
                             Int64(cl_fallocate(descriptor, mode, offset, length))
                         }
                     }
@@ -200,7 +216,7 @@ extension Driver {
             let target = try handles.find(to.number)
             if let range = source.absentRange(from.offset, length), let file = source.contents {
                 let caller = request.caller
-                return awaitContents(request, .bytes(range), of: file) { request in
+                return fetcher.awaitContents(request, .bytes(range), of: file) { request in
                     cl_thread_serve(caller.unique, caller.group)
                     self.copy(request, from, to, length: length)
                 }
@@ -214,7 +230,7 @@ extension Driver {
                         target.preImages, offset: to.offset, length: Int64(length)
                     ) { () throws(Errno) in
                         try self.willWrite(target, offset: to.offset, length: length)
-                        return try self.change(for: caller) {
+                        return try self.callers.change(for: caller) {
                             cl_copy_file_range(
                                 input, from.offset, descriptor, to.offset, length)
                         }
@@ -242,10 +258,10 @@ extension Driver {
             var argument = argument
             let known: [UInt32] = [0x8008_6601, 0x4008_6602, 0x801c_581f, 0x401c_5820]
             guard known.contains(command), !VersionNodes.isVirtual(id) else { throw Errno(ENOTTY) }
-            let file = try descriptor(try node(id))
+            let file = try tree.descriptor(try tree.node(id))
             let real = SharedDescriptor(
                 owning: try check(cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)))
-            _ = try change(for: request.caller) {
+            _ = try callers.change(for: request.caller) {
                 Int64(cl_ioctl(real.raw, UInt(command), &argument))
             }
             let answer: @Sendable () -> Void = { [argument] in

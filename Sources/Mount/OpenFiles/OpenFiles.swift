@@ -1,0 +1,182 @@
+import CLinux
+import Coordination
+import Glibc
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// The open files of programs: open and release, with what an open waits for. Its replies are wire
+/// structures, because libfuse 3.14 has no field for the backing id.
+final class OpenFiles: Sendable {
+    let tree: Tree
+    let volume: Volume
+    let callers: Callers
+    let claims: RequestClaims
+    let parking: Parking
+    let fetcher: ContentFetcher
+    let staleSaves: StaleSaves
+    let passthrough: Passthrough
+    let negotiation: Negotiation
+    /// The mount option noatime: reading a file does not change its access time.
+    let keepsAccessTimes: Bool
+    private let notifier: Notifier
+    private let log: Logger
+    let handles = HandleTable<Handle>()
+    let staleOpens = Mutex(StaleOpens())
+
+    init(
+        _ tree: Tree, callers: Callers, claims: RequestClaims, parking: Parking,
+        fetcher: ContentFetcher, staleSaves: StaleSaves, passthrough: Passthrough,
+        negotiation: Negotiation, keepsAccessTimes: Bool, notifier: Notifier, log: Logger
+    ) {
+        self.tree = tree
+        volume = tree.volume
+        self.callers = callers
+        self.claims = claims
+        self.parking = parking
+        self.fetcher = fetcher
+        self.staleSaves = staleSaves
+        self.passthrough = passthrough
+        self.negotiation = negotiation
+        self.keepsAccessTimes = keepsAccessTimes
+        self.notifier = notifier
+        self.log = log
+    }
+
+    func open(_ request: Request, _ id: UInt64, flags: Int32) {
+        request.answer { () throws(Errno) in
+            let node = try tree.node(id)
+            let opening = try Opening(
+                self, node, try tree.descriptor(node), flags: flags, caller: request.caller)
+            if claims.isFree(node, opening.access), opening.takeLease() {
+                return try proceed(request, opening)
+            }
+            WaitingOpen(request, opening, node, self).begin()
+        }
+    }
+
+    /// Continues an open that was granted.
+    func proceed(_ request: Request, _ opening: Opening) throws(Errno) {
+        let contents: Opening.Contents
+        do throws(Errno) { contents = try opening.lookAtContents() } catch {
+            opening.abandon()
+            throw error
+        }
+        switch contents {
+        case .ready: try opening.run(request) { self.answerOpen($0, $1) }
+        case .moment:
+            fetcher.retry(
+                request, else: { opening.abandon() },
+                { request in
+                    request.answer { () throws(Errno) in try self.proceed(request, opening) }
+                })
+        case .need(let need, let file):
+            fetcher.awaitContents(
+                request, need, of: file, else: { opening.abandon() },
+                { request in
+                    request.answer { () throws(Errno) in
+                        try opening.run(request) { self.answerOpen($0, $1) }
+                    }
+                })
+        }
+    }
+
+    private func answerOpen(_ request: Request, _ opened: Opening.Opened) {
+        if !request.reply(wire: opened.reply) { return closeHandle(opened.number) }
+        // The kernel must not use cached attributes while a mapping may change the file.
+        if opened.handle.isSharedWriter { notifier.tell(.attributes(opened.handle.node.id)) }
+    }
+
+    // MARK: Closing
+
+    /// Handles RELEASE, which the kernel sends once for each open, some time after the last
+    /// close(2). No program waits for the answer.
+    func release(_ request: Request, _ number: UInt64) {
+        if VersionNodes.isVirtual(number) { return request.done() }
+        closeHandle(number, unique: request.caller.unique)
+        request.done()
+    }
+
+    /// Closes a handle. `unique` is the kernel's number of the release; nil if an open could not be
+    /// answered.
+    func closeHandle(_ number: UInt64, unique: UInt64? = nil) {
+        guard let handle = handles.remove(number) else { return }
+        let unique = unique ?? handle.caller.unique
+        // A descriptor of this process that can write would look like a program that still writes.
+        handle.close()
+        if let contents = handle.contents { volume.endUse(contents) }
+        if handle.isCreator { tree.nodes.remove(.unsaved, from: handle.node) }
+        if handle.writes { claims.tellClosed(handle) }
+        if !end(handle, unique: unique, mayBlock: false) {
+            parking.runDetached(on: .opens, inLine: handle.state.line) {
+                _ = self.end(handle, unique: unique, mayBlock: true)
+            }
+        }
+    }
+
+    /// Closes the remaining handles at unmount. The kernel then drops undelivered requests,
+    /// including releases, and each of those may end a save. Each release counts as earlier than
+    /// every open, so that contents kept at an open become saves.
+    func closeRemaining() {
+        for number in handles.numbers { closeHandle(number, unique: 0) }
+    }
+
+    /// Returns false if nothing was done because the file's content lock is not free.
+    private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
+        if handle.writes {
+            let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
+                (content) throws(Errno) -> Void in
+                self.staleSaves.noteWritten(handle)
+                self.volume.closeWriter(
+                    &content.writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
+                    unique: unique,
+                    displaced: handle.state.displaced.load(ordering: .relaxed))
+                if content.writing.writers == 0 { content.preImages = nil }
+            }
+            guard told != nil else { return false }
+        }
+        handle.state.life.withLock { life in
+            life.handles -= 1
+            guard life.handles == 0 else { return }
+            if case .passthrough(let backing) = life.mode {
+                self.passthrough.close(backing)
+            }
+            life.mode = .closed
+        }
+        if handle.isSharedWriter {
+            if tree.isMapped(handle.file) { tree.nodes.insert(.mapped, into: handle.node) }
+            tree.nodes.countSharedWriter(handle.state, by: -1)
+        }
+        leave(handle.state, lease: handle.lease, claim: handle.claim)
+        tree.nodes.endUse(of: handle.node, handle.state)
+        return true
+    }
+
+    /// Records what was written in a coordinated write as a save, although the file is still open.
+    func endCoordinatedWrite(inode: UInt64) {
+        guard let node = tree.nodes.known(inode),
+            let state = tree.nodes.locked({ node.opened }),
+            let file = tree.nodes.descriptor(of: node), let status = try? file.status()
+        else { return }
+        do throws(Errno) {
+            _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
+                try self.volume.endCoordinatedWrite(
+                    &content.writing, file: file.raw, status: status, traits: self.tree.traits(node)
+                )
+            }
+        } catch {
+            log.error("The end of a coordinated write cannot be recorded as a save: \(error).")
+        }
+    }
+
+    /// Releases the implicit lease and the claim of a handle, or of an open that has failed.
+    func leave(_ state: OpenState, lease: UInt64?, claim: ClaimID?) {
+        if let lease {
+            let now = cl_clock_monotonic_ns()
+            for next in state.leases.withLock({ $0.leave(lease, now: now) }) { next() }
+        }
+        if let claim { claims.arbiter.step(.released(claim)) }
+    }
+}
