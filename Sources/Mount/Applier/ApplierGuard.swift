@@ -161,7 +161,7 @@ extension Driver {
         }
         guard node.inode == inode,
             // A node with several names has the path that was used last.
-            nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
+            nodes.path(of: node) == place.path || volume.items.inode(at: place.path) == node.inode
         else { throw applierGuard.refuse(.changed) }
     }
 

@@ -74,9 +74,10 @@ extension Driver {
         let (oldParent, newParent) = (from.parent, to.parent)
         let process = request.caller.process
         let isExchange = flags & Flag.renameExchange != 0
-        let isDraft = volume.isLocal(from.name)
+        let isDraft = volume.ignoreFile.isLocal(from.name)
         let isBackup =
-            volume.isLocal(to.name) || new[new.count - 1].isBackup(of: old[old.count - 1])
+            volume.ignoreFile.isLocal(to.name)
+            || new[new.count - 1].isBackup(of: old[old.count - 1])
         // What is renamed over a document is that document's next version, without anything being
         // closed.
         let nameAccesses =
@@ -180,7 +181,7 @@ extension Driver {
                 moveInWithClaim(
                     request, (applierGuard.incoming.id, from), (parent, to), path, flags: 0,
                     expected: FileSnapshot(ready.item)
-                ) { [volume] in volume.discard(ready.incoming) }
+                ) { [volume] in volume.arrivals.discard(ready.incoming) }
             }
         }
     }

@@ -14,7 +14,7 @@ extension Driver {
     ) -> NamedBase? {
         guard seen.isKnown(status) else { return nil }
         var status = status
-        volume.present(&status) { file.raw }
+        volume.hydration.present(&status) { file.raw }
         return seen.base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
     }
 
@@ -109,7 +109,7 @@ extension Driver {
     ) -> Bases {
         guard let replaced else {
             let (old, new) = (Name(cString: here.name), Name(cString: there.name))
-            if new.isBackup(of: old) || volume.isLocal(there.name) {
+            if new.isBackup(of: old) || volume.ignoreFile.isLocal(there.name) {
                 noteVacated(
                     moved.status, here.name, in: here.parent, isGone: false, by: caller)
             }

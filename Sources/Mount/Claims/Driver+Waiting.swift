@@ -216,7 +216,7 @@ extension Driver {
         else { return }
         do throws(Errno) {
             _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
-                try self.volume.endCoordinatedWrite(
+                try self.volume.writing.endCoordinatedWrite(
                     &content.writing, file: file.raw, status: status, traits: self.traits(node))
             }
         } catch {

@@ -47,7 +47,7 @@ extension Driver {
         let deadline = arbitration.timers.after(seconds: seconds) {
             parking.soon { end(Errno(ETIMEDOUT)) }
         }
-        let want = volume.want(need, of: file) { error in
+        let want = volume.hydration.want(need, of: file) { error in
             parking.soon { end(error.map { Errno($0) }) }
         }
         let isOver = wait.state.withLock { state in
@@ -63,7 +63,7 @@ extension Driver {
             state.isOver = true
             return state
         }
-        if let want = state.want { volume.cancel(want, of: wait.file) }
+        if let want = state.want { wait.file.cancel(want) }
         if let deadline = state.deadline { arbitration.timers.cancel(deadline) }
     }
 
@@ -88,11 +88,11 @@ extension Driver {
         _ request: Request, _ file: SharedDescriptor,
         _ again: @escaping @Sendable (Request) -> Void
     ) throws(Errno) -> Bool {
-        switch try volume.use(file.raw, status: try file.status()) {
+        switch try volume.hydration.use(file.raw, FileSnapshot(try file.status())) {
         case .here: return true
         case .evicting: retry(request, else: {}, again)
         case .absent(let contents):
-            let end: @Sendable () -> Void = { self.volume.endUse(contents) }
+            let end: @Sendable () -> Void = { self.volume.hydration.endUse(contents) }
             awaitContents(request, .finish, of: contents, else: end) { request in
                 end()
                 again(request)
@@ -134,7 +134,7 @@ extension Driver {
         let deadline = arbitration.timers.after(seconds: volume.settings.fetchSeconds) {
             if hold.end() { request.refuse(Errno(ETIMEDOUT)) }
         }
-        volume.remotely { [self] in
+        volume.hydration.remotely { [self] in
             defer { arbitration.timers.cancel(deadline) }
             do throws(Errno) {
                 let result = try body(false)
@@ -150,7 +150,7 @@ extension Driver {
     /// Adjusts the attributes of the item with this name to what programs are shown.
     func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
         var file: SharedDescriptor?
-        volume.present(&status) {
+        volume.hydration.present(&status) {
             file = try? SharedDescriptor(pathOf: name, in: directory)
             return file?.raw
         }
@@ -161,7 +161,7 @@ extension Driver {
     func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
         guard let found = try? file.status() else { return }
         var shown = found
-        volume.present(&shown) { file.raw }
+        volume.hydration.present(&shown) { file.raw }
         wire.blocks = UInt64(shown.st_blocks)
         wire.mtime = cf_sx_time(shown.st_mtim)
         wire.ctime = cf_sx_time(shown.st_ctim)

@@ -91,7 +91,9 @@ extension Driver {
     /// being evicted.
     func preventEviction(_ files: [NamedFile?]) -> Bool {
         for (index, file) in files.enumerated() {
-            guard let file, !volume.preventEviction(UInt64(file.status.st_ino)) else { continue }
+            guard let file, !volume.hydration.preventEviction(UInt64(file.status.st_ino)) else {
+                continue
+            }
             allowEviction(Array(files[..<index]))
             return false
         }
@@ -100,7 +102,7 @@ extension Driver {
 
     func allowEviction(_ files: [NamedFile?]) {
         for file in files.compactMap(\.self) {
-            volume.allowEviction(UInt64(file.status.st_ino))
+            volume.hydration.allowEviction(UInt64(file.status.st_ino))
         }
     }
 
@@ -122,7 +124,7 @@ extension Driver {
         return (old + [Name(cString: from.name)], new + [Name(cString: to.name)])
     }
 
-    private func isDocument(_ path: [Name]) -> Bool { !volume.isLocal(path) }
+    private func isDocument(_ path: [Name]) -> Bool { !volume.ignoreFile.isLocal(path) }
 
     /// The files of a weak package are documents of their own.
     private func isInPackage(_ path: [Name]) -> Bool {
@@ -179,7 +181,7 @@ extension Driver {
                 request, on: .disk,
                 { [volume] () throws(Errno) in
                     do throws(Errno) {
-                        return try volume.copyReplaced(file.raw, at: spot, by: actor)
+                        return try volume.names.copyReplaced(file.raw, at: spot, by: actor)
                     } catch {
                         fail()
                         throw error
@@ -204,7 +206,7 @@ extension Driver {
     ) {
         parking.park(
             request, on: .questions,
-            { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
+            { () throws(Errno) in try PlaceholderMark.placeholders(below: directory.raw) },
             answer: { self.fetch($1[...], below: directory, for: $0, go) })
     }
 

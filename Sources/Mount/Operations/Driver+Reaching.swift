@@ -19,7 +19,7 @@ extension Driver {
             var status = stat()
             if let descriptor = position.descriptor {
                 try check(cl_fstat(descriptor.raw, &status))
-                volume.present(&status) { descriptor.raw }
+                volume.hydration.present(&status) { descriptor.raw }
             } else {
                 let parent = try directory(at: position)
                 try position.name.asCString { (name) throws(Errno) in

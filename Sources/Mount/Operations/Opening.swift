@@ -69,8 +69,8 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
-        if let contents { driver.volume.endUse(contents) }
-        if isNew, writes, !isCounted, let known { driver.volume.isNotOpened(known) }
+        if let contents { driver.volume.hydration.endUse(contents) }
+        if isNew, writes, !isCounted, let known { driver.volume.events.isNotOpened(known) }
         driver.leave(state, lease: lease, claim: claim)
         driver.nodes.endUse(of: node, state)
         whenAbandoned?()
@@ -161,7 +161,7 @@ final class Opening: @unchecked Sendable {
         }
         let size = Int64(try file.status().st_size)
         let bytes = truncates ? size : min(size, driver.volume.settings.copiedSizeMax)
-        let old = OldContents(of: driver.volume)
+        let old = driver.volume.oldContents
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let step = try attempt(patience)
             if case .needs(.room) = step { throw .noSpace }
@@ -185,7 +185,7 @@ final class Opening: @unchecked Sendable {
             let seen =
                 self.truncates
                 ? self.driver.seen(by: self.caller, replacing: status, self.file, self.node) : nil
-            let access = try self.driver.volume.openForWriting(
+            let access = try self.driver.volume.writing.open(
                 &content.writing, file: self.file.raw, status: status,
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
@@ -264,7 +264,7 @@ final class Opening: @unchecked Sendable {
 
     /// Tells the volume that an open it knows has failed.
     private func takeBack(_ content: inout OpenState.Content) {
-        driver.volume.closeWriter(
+        driver.volume.writing.close(
             &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
     }
 
@@ -282,7 +282,7 @@ final class Opening: @unchecked Sendable {
         guard !isNew, contents == nil else { return .ready }
         let status = try file.status()
         looked = status
-        switch try driver.volume.use(file.raw, status: status) {
+        switch try driver.volume.hydration.use(file.raw, FileSnapshot(status)) {
         case .here: return .ready
         case .evicting: return .moment
         case .absent(let found): contents = found
@@ -383,7 +383,7 @@ final class Opening: @unchecked Sendable {
     private func noteSeen() -> SeenVersions.Sight {
         if isNew { return writes ? driver.seen.created(node.inode, by: caller) : .full }
         guard var status = looked else { return .full }
-        if contents != nil { driver.volume.present(&status) { file.raw } }
+        if contents != nil { driver.volume.hydration.present(&status) { file.raw } }
         return driver.noteOpened(
             node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,
             writes: writes, truncates: truncates)
@@ -395,7 +395,7 @@ final class Opening: @unchecked Sendable {
         guard preImages == nil, contents?.isComplete ?? true,
             driver.passthrough.load(ordering: .relaxed),
             // Only writes that pass through this process can wait for space to be freed.
-            !(writes && driver.volume.isTight)
+            !(writes && driver.volume.room.isTight)
         else { return .daemon }
         let backing = driver.openBacking(file)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
@@ -415,9 +415,9 @@ final class Opening: @unchecked Sendable {
         let target = SharedDescriptor(
             owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
                 ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
-        if contents != nil { driver.volume.willEmpty(inode: node.inode) }
+        if contents != nil { driver.volume.hydration.willEmpty(inode: node.inode) }
         _ = try driver.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
-        if contents != nil { try driver.volume.didEmpty(file.raw) }
+        if contents != nil { try PlaceholderMark.remove(from: file.raw) }
     }
 
     /// Whether writes must pass through this process so that set-ID bits and capabilities are

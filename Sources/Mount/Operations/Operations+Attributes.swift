@@ -41,8 +41,10 @@ extension Driver {
                 self.setattr(request, id, values, which: which, handle: handle)
             }
             // The file's bytes must not be evicted until it has been truncated.
-            guard volume.preventEviction(node.inode) else { return retry(request, else: {}, again) }
-            defer { volume.allowEviction(node.inode) }
+            guard volume.hydration.preventEviction(node.inode) else {
+                return retry(request, else: {}, again)
+            }
+            defer { volume.hydration.allowEviction(node.inode) }
             if size > 0 { guard try haveWhole(request, found, again) else { return } }
             let truncation = Truncation(
                 driver: self, node: node, file: found, size: size, handle: handle, caller: caller)
@@ -76,15 +78,15 @@ extension Driver {
         let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
         var status = try file.status()
         if which & (noted & ~FUSE_SET_ATTR_MTIME) != 0, status.st_mode & S_IFMT == S_IFDIR {
-            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
+            volume.events.protectionChanged(ofDirectory: node.inode, file: file.raw)
         } else if which & noted != 0 {
-            volume.attributesChanged(inode: node.inode)
+            volume.events.attributesChanged(inode: node.inode)
         }
         if let known { seen.retimed(known, as: status) }
-        volume.attributesSet(
+        volume.hydration.attributesSet(
             on: file.raw, status: status,
             modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
-        volume.present(&status) { file.raw }
+        volume.hydration.present(&status) { file.raw }
         let position = nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
         numbers.show(&status)

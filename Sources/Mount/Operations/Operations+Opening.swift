@@ -77,7 +77,7 @@ extension Driver {
                 fresh: made.isNew ? freshFlags(name) : nil)
             if made.isNew {
                 let base = noteMade(status, name, in: parent, by: caller)
-                volume.created(
+                volume.events.created(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: status, seen: base, isWriting: flags & O_ACCMODE != O_RDONLY,
                     by: actor(caller))
@@ -149,7 +149,7 @@ extension Driver {
     }
 
     func freshFlags(_ name: UnsafePointer<CChar>) -> Node.Flags {
-        volume.isLocal(name) ? [.local, .unsaved] : .unsaved
+        volume.ignoreFile.isLocal(name) ? [.local, .unsaved] : .unsaved
     }
 
     /// Handles FUSE_TMPFILE, which libfuse does not know: creates a file without a name. Returns
@@ -216,7 +216,7 @@ extension Driver {
         let unique = unique ?? handle.caller.unique
         // A descriptor of this process that can write would look like a program that still writes.
         handle.close()
-        if let contents = handle.contents { volume.endUse(contents) }
+        if let contents = handle.contents { volume.hydration.endUse(contents) }
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
         if handle.writes { tellClosed(handle) }
         if !end(handle, unique: unique, mayBlock: false) {
@@ -239,7 +239,7 @@ extension Driver {
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
                 (content) throws(Errno) -> Void in
                 self.noteWritten(handle)
-                self.volume.closeWriter(
+                self.volume.writing.close(
                     &content.writing, file: handle.file.raw, traits: self.traits(handle.node),
                     unique: unique,
                     displaced: handle.state.displaced.load(ordering: .relaxed))

@@ -23,7 +23,7 @@ extension Driver {
                 noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
                 nodes.displacing(file.node, unique: caller.unique)
-                let isStashed = try volume.unlink(
+                let isStashed = try volume.names.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: traits(file.node), by: actor)
                 vanished(file, name, in: parent, isStashed: isStashed)
@@ -44,7 +44,7 @@ extension Driver {
                 let file = try namedFile(name, in: directory)
                 defer { letGo(of: file) }
                 if isApplier { try admitRemoval(parent, name, file) }
-                try volume.rmdir(
+                try volume.names.rmdir(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, by: actor)
                 vanished(file, name, in: parent, isStashed: false)
@@ -155,7 +155,7 @@ extension Driver {
             self.bases(of: $0, moved, here, over: replaced, there, isExchange: isExchange)
         }
         if let caller, !isExchange { nodes.displacing(replaced?.node, unique: caller.unique) }
-        let result = try volume.rename(
+        let result = try volume.names.rename(
             from: here.place, to: there.place,
             flags: flags, moved: moved.status, replaced: replaced?.status,
             movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
@@ -205,10 +205,12 @@ extension Driver {
             vanished(replaced, to.name, in: to.parent, isStashed: isStashed)
         }
         if let node = moved.node {
-            nodes.renamed(node, to: to.name, in: to.parent, isLocal: volume.isLocal(to.name))
+            nodes.renamed(
+                node, to: to.name, in: to.parent, isLocal: volume.ignoreFile.isLocal(to.name))
         }
         if isExchange, let node = replaced?.node {
-            nodes.renamed(node, to: from.name, in: from.parent, isLocal: volume.isLocal(from.name))
+            nodes.renamed(
+                node, to: from.name, in: from.parent, isLocal: volume.ignoreFile.isLocal(from.name))
         }
     }
 

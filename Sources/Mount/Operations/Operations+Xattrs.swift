@@ -105,11 +105,11 @@ extension Driver {
         _ name: UnsafePointer<CChar>, of node: Node, _ file: SharedDescriptor
     ) throws(Errno) {
         if strcmp(name, "user.concord.package") == 0 {
-            volume.packageAttributeChanged(inode: node.inode)
+            volume.events.packageAttributeChanged(inode: node.inode)
         } else if strcmp(name, Protection.accessListName) == 0, try isDirectory(file) {
-            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
+            volume.events.protectionChanged(ofDirectory: node.inode, file: file.raw)
         } else {
-            volume.attributesChanged(inode: node.inode)
+            volume.events.attributesChanged(inode: node.inode)
         }
     }
 
@@ -192,7 +192,9 @@ extension Driver {
 
     /// The history of a document, with errors as errno.
     func history(at path: [Name]) throws(Errno) -> DocumentHistory? {
-        do throws(VolumeError) { return try volume.history(at: path) } catch { throw Errno(error) }
+        do throws(VolumeError) { return try volume.history.document(at: path) } catch {
+            throw Errno(error)
+        }
     }
 }
 

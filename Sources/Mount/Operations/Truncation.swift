@@ -21,10 +21,10 @@ struct Truncation: Sendable {
     ) throws(Errno) {
         let (state, _) = driver.nodes.use(node, file)
         // The file's bytes must not be evicted until it has been truncated.
-        _ = driver.volume.preventEviction(node.inode)
+        _ = driver.volume.hydration.preventEviction(node.inode)
         let end: @Sendable () -> Void = {
             driver.nodes.endUse(of: node, state)
-            driver.volume.allowEviction(node.inode)
+            driver.volume.hydration.allowEviction(node.inode)
         }
         let goOn: @Sendable (Request, Patience?) throws(Errno) -> Void = {
             request, needed throws(Errno) in
@@ -52,7 +52,7 @@ struct Truncation: Sendable {
             }
         }
         let bytes = Int64(try file.status().st_size)
-        let old = OldContents(of: driver.volume)
+        let old = driver.volume.oldContents
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let needed = try attempt(state, patience)
             if needed == .room { throw .noSpace }
@@ -69,7 +69,7 @@ struct Truncation: Sendable {
             // A handle that can read too changes the document in place.
             let isWhole = size == 0 && open?.isReader != true
             let seen = isWhole ? driver.seen(by: caller, replacing: before, file, node) : nil
-            let needed = try driver.volume.willTruncate(
+            let needed = try driver.volume.writing.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
                 traits: driver.traits(node), isWriter: open?.writes ?? false, seen: seen,
                 unique: caller.unique, patience: patience, by: actor)
@@ -81,7 +81,7 @@ struct Truncation: Sendable {
                 throw error
             }
             let after = try file.status()
-            driver.volume.didTruncate(
+            driver.volume.writing.didTruncate(
                 &content.writing, file: file.raw, status: after, traits: driver.traits(node),
                 by: actor)
             if isWhole {
@@ -97,9 +97,9 @@ struct Truncation: Sendable {
     private func change(_ handle: Handle?, isGuarded: Bool) throws(Errno) {
         let descriptor = try writable(handle, isGuarded: isGuarded)
         let isAbsent = PlaceholderMark(of: file.raw) != nil
-        if isAbsent { driver.volume.willEmpty(inode: node.inode) }
+        if isAbsent { driver.volume.hydration.willEmpty(inode: node.inode) }
         _ = try driver.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
-        if isAbsent { try driver.volume.didEmpty(file.raw) }
+        if isAbsent { try PlaceholderMark.remove(from: file.raw) }
     }
 
     /// A descriptor for truncating. A file that a program has open for writing may be read-only by

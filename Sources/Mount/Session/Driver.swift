@@ -64,7 +64,7 @@ final class Driver: @unchecked Sendable {
         device = status.st_dev
         nodes = NodeTable(root: root, inode: UInt64(status.st_ino))
         let beside = SharedDescriptor(
-            owning: try check(cl_openat(volume.incomingDirectory, ".", Flag.path, 0)))
+            owning: try check(cl_openat(volume.arrivals.directory, ".", Flag.path, 0)))
         let besideInode = UInt64(try beside.status().st_ino)
         applierGuard = ApplierGuard(incoming: nodes.enterBeside(beside, inode: besideInode))
         versions = VersionNodes()
@@ -78,7 +78,7 @@ final class Driver: @unchecked Sendable {
         nodes.closing.set { [parking] descriptors in
             parking.runDetached(on: .disk) { withExtendedLifetime(descriptors) {} }
         }
-        volume.watchOpenFiles { [nodes] inode in
+        volume.openFiles.set { [nodes] inode in
             guard let node = nodes.known(inode) else { return false }
             return nodes.locked { node.opened != nil }
         }

@@ -95,7 +95,9 @@ extension Driver {
             throw .notFound
         }
         do throws(VolumeError) {
-            guard let found = try volume.pastDirectory(at: path) else { throw Volume.nothing }
+            guard let found = try volume.past.directory(at: path) else {
+                throw PastTree.noDirectory
+            }
             return try pastDirectory(found, at: time, in: parent)
         } catch {
             throw Errno(error)
@@ -115,7 +117,7 @@ extension Driver {
                 throw Errno(error)
             }
         }
-        let protection = volume.protection(of: entry.item)
+        let protection = volume.past.protection(of: entry.item)
         guard version.isVisible(to: user, of: protection, during: time...time) else {
             throw .notFound
         }
@@ -135,7 +137,8 @@ extension Driver {
         original.st_mode &= S_IFMT | 0o700
         var accessList: [UInt8] = []
         let key = entry.item.key
-        if let found = volume.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR {
+        if let found = volume.past.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR
+        {
             (original, accessList) = found
         }
         var status = original.readOnly()
@@ -143,8 +146,8 @@ extension Driver {
         let state = VersionNode.State(
             status: status,
             facts: VersionNode.Facts(
-                past: try volume.past(key, at: time),
-                directories: try volume.pastProtections(of: key)),
+                past: try volume.past.entries(of: key, at: time),
+                directories: try volume.past.protections(of: key)),
             accessList: accessList)
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
@@ -208,7 +211,9 @@ extension Driver {
     }
 
     private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
-        do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
+        do throws(VolumeError) {
+            return try volume.versions.content(of: version, locally: locally)
+        } catch {
             throw Errno(error)
         }
     }
@@ -270,7 +275,7 @@ extension Driver {
     /// `.versions` lists no documents; `.conflicts` lists those with conflicts.
     private func conflicted(in node: VersionNode, for user: Requester) -> [Name] {
         guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
-        return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
+        return (try? volume.conflicts.names(in: path, visibleTo: user)) ?? []
     }
 
     private func past(in node: VersionNode, at time: Int64, for user: Requester) -> [Name] {
@@ -280,7 +285,7 @@ extension Driver {
         return facts.past.filter { entry in
             guard !user.isRoot, let version = entry.version else { return true }
             return version.isVisible(
-                to: user, of: volume.protection(of: entry.item), during: time...time)
+                to: user, of: volume.past.protection(of: entry.item), during: time...time)
         }.map(\.name)
     }
 
