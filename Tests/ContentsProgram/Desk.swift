@@ -34,7 +34,7 @@ final class Desk: @unchecked Sendable {
         }
         settings.evictionSeconds = 3600
         volume = try Volume.open(store: store, settings: settings, log: Logger(label: "volume"))
-        volume.setRemote(hub)
+        volume.downloads.setRemote(hub)
         try volume.journal.write { t in
             try t.setCurrentHub(
                 volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))
@@ -66,23 +66,23 @@ final class Desk: @unchecked Sendable {
             }
             return ""
         case "evict":
-            let report = try volume.evict(at: path, forced: words.last == "force")
+            let report = try volume.eviction.evict(at: path, forced: words.last == "force")
             return "\(report.items) \(report.bytes) \(report.kept.count)"
         case "hydrate":
             var last = ContentsProgress()
-            try volume.hydrate(at: path) {
+            try volume.downloads.hydrate(at: path) {
                 last = $0
                 return true
             }
             return "\(last.items) \(last.bytes)"
-        case "online": volume.setRemote(hub)
-        case "pin": try volume.pin(at: path)
-        case "unpin": try volume.unpin(at: path)
-        case "dataless": return "\(try volume.isDataless(at: path))"
+        case "online": volume.downloads.setRemote(hub)
+        case "pin": try volume.downloads.pin(at: path)
+        case "unpin": try volume.downloads.unpin(at: path)
+        case "dataless": return "\(try volume.downloads.isDataless(at: path))"
         case "place": return try place(path[0], chunks: Int(words[2])!, real: Int(words[3])!)
-        case "excess": return "\(try volume.evictExcess())"
+        case "excess": return "\(try volume.eviction.evictExcess())"
         case "doctor":
-            return volume.examine(repair: false) { _, _ in }
+            return Examination.findings(in: volume, repair: false) { _, _ in }
                 .map { "[\($0.severity): \($0.message)]" }.joined(separator: " ")
         default: return "what?"
         }
@@ -90,7 +90,7 @@ final class Desk: @unchecked Sendable {
     }
 
     private func current(_ path: [Name]) throws -> Identifier {
-        let history = try volume.history(at: path)
+        let history = try volume.history.document(at: path)
         guard let version = history?.versions.last(where: { $0.kind == .current }) else {
             throw VolumeError(.notFound, "no version")
         }
@@ -98,9 +98,9 @@ final class Desk: @unchecked Sendable {
     }
 
     private func keep(_ path: [Name]) throws -> String {
-        try volume.wait(for: .disk, at: path, timeoutSeconds: 30)
+        try volume.safety.wait(for: .disk, at: path, timeoutSeconds: 30)
         let version = try current(path)
-        let content = try volume.content(of: version)
+        let content = try volume.versions.content(of: version)
         for (index, entry) in content.manifest.entries.enumerated() {
             var offset: Int64 = 0
             for chunk in entry.chunks {
@@ -120,7 +120,7 @@ final class Desk: @unchecked Sendable {
 
     private func place(_ name: Name, chunks: Int, real: Int) throws -> String {
         // Otherwise the first comparison of the tree may find the file before its item is made.
-        try volume.wait(for: .disk, at: [], timeoutSeconds: 30)
+        try volume.safety.wait(for: .disk, at: [], timeoutSeconds: 30)
         let length = 4 << 20
         var references: [ChunkReference] = []
         for index in 0..<chunks {
@@ -148,9 +148,8 @@ final class Desk: @unchecked Sendable {
         let tree = volume.identity.store + "/tree/" + name.text
         let file = try Descriptor(
             opening: tree, flags: O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode: 0o644)
-        try Volume.mark(
-            absent: file.raw, PlaceholderMark(item: item.id, version: version.id),
-            size: manifest.size,
+        try PlaceholderMark(item: item.id, version: version.id).makePlaceholder(
+            of: file.raw, size: manifest.size,
             modified: version.modified, mode: 0o644)
         let snapshot = FileSnapshot(try file.status())
         (item.inode, item.modified, item.changed) = (

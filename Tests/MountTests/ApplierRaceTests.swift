@@ -72,7 +72,7 @@ struct ApplierRaceTests {
                     texts.insert(remote)
                     applied += 1
                 } else {
-                    stage.volume.discard(name)
+                    stage.volume.arrivals.discard(name)
                 }
                 #expect(stage.text("a") == mine || stage.text("a") == remote)
                 try stage.quiet()
@@ -120,7 +120,7 @@ struct ApplierRaceTests {
             store: base + "/store", settings: Settings(), log: Logger(label: "test"))
         for index in 0..<UInt64(40) {
             let arrival = Self.arrival(index)
-            let name = try volume.prepare(arrival) { (_, file) throws(VolumeError) in
+            let name = try volume.arrivals.prepare(arrival) { (_, file) throws(VolumeError) in
                 let text = "text \(index)"
                 _ = text.withCString { write(file, $0, strlen($0)) }
             }
@@ -128,7 +128,7 @@ struct ApplierRaceTests {
                 rename(base + "/store/incoming/" + name, base + "/store/tree/f\(index)") == 0)
         }
         let count = Mutex(0)
-        volume.onAdoption { _, _, _ in
+        volume.arrivals.onAdoption { _, _, _ in
             let adopted = count.withLock { count in
                 count += 1
                 return count
@@ -197,21 +197,21 @@ struct ApplierRaceTests {
         var log = Logger(label: "test")
         log.logLevel = .error
         let volume = try Volume.open(store: home + "/store", settings: Settings(), log: log)
-        volume.onArrival { mark, _ in
+        volume.arrivals.onArrival { mark, _ in
             mark.item.high == 7 ? ApplierRaceTests.arrival(mark.item.low) : nil
         }
         volume.start()
         defer { volume.stop() }
         try wait(seconds: 30, for: "the recorder") {
             _ = try volume.perform { _ in }
-            let status = try volume.status()
+            let status = try VolumeStatus(of: volume)
             return status.waitingToBeCut == 0 && !status.scanning ? true : nil
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: home + "/store/tree")
         #expect(files.count > 10)
         for name in files {
             let index = try #require(UInt64(name.dropFirst()))
-            let history = try #require(try volume.history(at: [Name(name)]))
+            let history = try #require(try volume.history.document(at: [Name(name)]))
             #expect(history.id == Identifier(high: 7, low: index))
             #expect(history.versions.map(\.id) == [Identifier(high: 8, low: index)])
             let text = try String(

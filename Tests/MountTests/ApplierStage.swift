@@ -108,7 +108,7 @@ final class ApplierStage {
         let volume = volume
         try wait(for: "the recorder") {
             _ = try volume.perform { _ in }
-            let status = try volume.status()
+            let status = try VolumeStatus(of: volume)
             return status.waitingToBeCut == 0 && status.pendingEvents == 0 && !status.scanning
                 ? true : nil
         }
@@ -170,7 +170,7 @@ final class ApplierStage {
     }
 
     func prepare(_ arrival: Arrival, _ texts: [String] = []) throws -> String {
-        try volume.prepare(arrival) { (chunks, file) throws(VolumeError) in
+        try volume.arrivals.prepare(arrival) { (chunks, file) throws(VolumeError) in
             for text in texts {
                 let bytes = Array(text.utf8)
                 guard chunks.first?.id == .sha256(bytes) else { continue }
@@ -200,7 +200,8 @@ final class ApplierStage {
     func apply(_ step: ApplierStep) -> ApplierResult { applier.apply([step])[0] }
 
     func conflicts(_ name: String) throws -> Int {
-        try volume.history(at: place(name).path)?.versions.count { $0.kind == .conflict } ?? 0
+        try volume.history.document(at: place(name).path)?.versions.count { $0.kind == .conflict }
+            ?? 0
     }
 }
 

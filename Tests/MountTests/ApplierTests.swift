@@ -264,7 +264,7 @@ struct ApplierTests {
             func step(_ item: Item) -> ApplierStep {
                 .removePackage(
                     at: stage.place("p.pages"), inode: item.inode, changed: item.changed,
-                    aside: stage.volume.asideName(for: item.id))
+                    aside: stage.volume.arrivals.asideName(for: item.id))
             }
             // A change that the plan does not know is kept.
             try stage.write("mine", to: "p.pages/x")
@@ -295,11 +295,11 @@ struct ApplierTests {
                 atPath: stage.base + "/store/incoming")
             #expect(left.isEmpty)
             // Its history is complete: it has at least the first contents and those written later.
-            let found = try stage.volume.history(of: item.id)
+            let found = try stage.volume.history.document(item.id)
             let history = try #require(found)
             #expect(history.state == .deleted && history.versions.count >= 2)
             for version in history.versions {
-                let content = try stage.volume.content(of: version.id)
+                let content = try stage.volume.versions.content(of: version.id)
                 for (index, entry) in content.manifest.entries.enumerated()
                 where entry.kind == .file {
                     var bytes = [UInt8](repeating: 0, count: 16)
@@ -309,7 +309,7 @@ struct ApplierTests {
                     #expect(count == Int(entry.size))
                 }
             }
-            let findings = stage.volume.examine(repair: false) { _, _ in }
+            let findings = Examination.findings(in: stage.volume, repair: false) { _, _ in }
             #expect(!findings.contains { $0.severity == .damage })
         }
     }

@@ -28,7 +28,7 @@ import Testing
         #expect(item.modified == arrival.version?.modified)
         #expect(item.changed != 0)
         #expect(try !tree.hasMark("a"))
-        let versions = try #require(try tree.volume.history(at: names("a"))).versions
+        let versions = try #require(try tree.volume.history.document(at: names("a"))).versions
         #expect(versions.map(\.number) == [1])
         #expect(versions.first?.durability == .hub)
         #expect(versions.first?.deviceName == "other")
@@ -67,7 +67,7 @@ import Testing
         try tree.bring(name, to: "a")
         #expect(tree.quiet())
         #expect(try tree.item("a")?.current == arrival.version?.id)
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.versions.map(\.kind) == [.history, .current, .conflict])
         let conflict = try #require(history.versions.last)
         #expect(try tree.bytes(of: conflict) == Array("mine".utf8))
@@ -87,7 +87,7 @@ import Testing
         usleep(200_000)
         tree.close(writer)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         let conflict = try #require(history.versions.first { $0.kind == .conflict })
         #expect(try tree.bytes(of: conflict) == Array("mine".utf8))
         #expect(try tree.item("a")?.current == arrival.version?.id)
@@ -101,7 +101,7 @@ import Testing
         pace.pause(tree, 1)
         try tree.save("a", Array("edited here".utf8), by: program)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.id == arrival.item)
         #expect(history.versions.last?.parents == [arrival.version!.id])
         #expect(try tree.texts("a").last == "edited here")
@@ -144,7 +144,7 @@ import Testing
         let unused = try tree.prepare(try tree.arrival(old), old)
         let known = [file, other, directory]
         tree.onOpening = { volume in
-            volume.onArrival { mark, _ in known.first { $0.mark == mark } }
+            volume.arrivals.onArrival { mark, _ in known.first { $0.mark == mark } }
         }
         try tree.crash {
             if !hasLog { try removeEventLog(ofStore: tree.store) }
@@ -200,7 +200,7 @@ import Testing
         try tree.arrive(new, known[0], at: "a")
         try tree.arrive(Array("other".utf8), known[1], at: "b")
         tree.onOpening = { volume in
-            volume.onArrival { mark, _ in known.first { $0.mark == mark } }
+            volume.arrivals.onArrival { mark, _ in known.first { $0.mark == mark } }
             // The scan may find the files in either order, so the second adoption fails.
             failOnce(atAdoption: 2, in: volume)
         }
@@ -236,7 +236,7 @@ import Testing
         #expect(tree.quiet())
         let item = try #require(try tree.item("a"))
         #expect(item.id == arrival.item && item.current == nil && item.latest == 0)
-        try tree.volume.noteFacts(arrival)
+        try tree.volume.arrivals.noteFacts(arrival)
         #expect(try tree.item("a")?.current == arrival.version?.id)
         let version = try tree.volume.journal.read { try $0.absentVersion(of: item.key) }
         #expect(version == arrival.version?.id)
@@ -265,7 +265,7 @@ import Testing
         let (a, b) = (try #require(try tree.item("a")), try #require(try tree.item("b")))
         try tree.withPlace("a") { from in
             try tree.withPlace("b") { to in
-                _ = try tree.volume.rename(
+                _ = try tree.volume.names.rename(
                     from: from, to: to, flags: UInt32(RENAME_EXCHANGE),
                     moved: tree.status(from)!, replaced: tree.status(to), movedTraits: [],
                     replacedTraits: [], isSwap: true, by: applier.actor)
@@ -280,7 +280,7 @@ import Testing
 
     @Test func adoptionIsReportedInItsTransaction() throws {
         let tree = try ProgramTree()
-        tree.volume.onAdoption { mark, key, t in
+        tree.volume.arrivals.onAdoption { mark, key, t in
             try t.set("adopted", to: "\(mark.version) \(key)")
         }
         let arrival = try tree.arrival(new)
@@ -297,9 +297,9 @@ import Testing
         let id = Identifier.random()
         #expect(tree.quiet())
         let before = try #require(try tree.item("a"))
-        try tree.volume.reidentify(before.id, to: id)
+        try tree.volume.arrivals.reidentify(before.id, to: id)
         #expect(try tree.item("a")?.id == id)
-        #expect(throws: VolumeError.self) { try tree.volume.reidentify(.random(), to: id) }
+        #expect(throws: VolumeError.self) { try tree.volume.arrivals.reidentify(.random(), to: id) }
     }
 }
 
@@ -313,7 +313,7 @@ private func failOnce(
     at mark: ArrivalTag? = nil, atAdoption number: Int = 1, in volume: Volume
 ) {
     let adoptions = Adoptions()
-    volume.onAdoption { adopted, _, _ in
+    volume.arrivals.onAdoption { adopted, _, _ in
         guard mark == nil || adopted == mark else { return }
         let count = adoptions.count.wrappingAdd(1, ordering: .relaxed).newValue
         if count == number { throw VolumeError(.full, "The disk is full.") }

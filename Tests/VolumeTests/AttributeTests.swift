@@ -15,7 +15,7 @@ import Testing
     private func set(_ tree: ProgramTree, _ path: String, _ name: String, _ value: [UInt8]) throws {
         let file = try Descriptor(opening: tree.real(path), flags: O_RDONLY)
         try check(cl_setxattr_fd(file.raw, name, value, value.count, 0))
-        tree.volume.attributesChanged(inode: UInt64(try file.status().st_ino))
+        tree.volume.events.attributesChanged(inode: UInt64(try file.status().st_ino))
     }
 
     private func list(_ tree: ProgramTree, _ path: String) throws -> [String] {
@@ -34,7 +34,7 @@ import Testing
         let item = try #require(try tree.item(file))
         try check(chmod(tree.real(file), 0o600))
         try check(rename(tree.real(name), tree.real("new")))
-        tree.volume.attributesChanged(inode: item.inode)
+        tree.volume.events.attributesChanged(inode: item.inode)
         #expect(tree.quiet())
         #expect(try tree.item(file)?.mode == 0o644)
         try check(rename(tree.real("new"), tree.real(name)))
@@ -148,7 +148,7 @@ import Testing
         #expect(tree.quiet())
         let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
         try PlaceholderMark.restore(1_000_000_000_000, of: file.raw)
-        tree.volume.attributesChanged(inode: UInt64(try file.status().st_ino))
+        tree.volume.events.attributesChanged(inode: UInt64(try file.status().st_ino))
         #expect(tree.quiet())
         #expect(try tree.item("a")?.modified == 1_000_000_000_000)
         #expect(try tree.texts("a") == ["text"])

@@ -18,8 +18,8 @@ import Testing
         try journal.write { try $0.setDurability([version], to: .hub) }
         let (volume, epoch) = (Identifier(high: 1, low: 1), Identifier(high: 1, low: 2))
         func expectKept() throws {
-            #expect(try tree.volume.evictExcess() == 0)
-            #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
+            #expect(try tree.volume.eviction.evictExcess() == 0)
+            #expect(throws: VolumeError.self) { try tree.volume.eviction.evict(at: names("a")) }
             #expect(tree.contents("a") == Array(repeating: UInt8(ascii: "a"), count: 50_000))
         }
         try journal.write { try $0.removeCurrentHub() }
@@ -29,7 +29,7 @@ import Testing
         try journal.write { try $0.setCurrentHub(volume: volume, epoch: .random()) }
         try expectKept()
         try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
-        #expect(try tree.volume.evictExcess() > 0)
+        #expect(try tree.volume.eviction.evictExcess() > 0)
     }
 
     /// The limit leaves out what programs need, as an eviction on request does. They are asked only
@@ -40,7 +40,7 @@ import Testing
         settings.evictionSeconds = 3600
         let tree = try ProgramTree(settings: settings)
         let asked = Mutex<[String]>([])
-        tree.volume.evictionObstacle.set { path in
+        tree.volume.eviction.obstacle.set { path in
             asked.withLock { $0.append(path.shown) }
             return path == names("shown") ? "is shown" : nil
         }
@@ -54,13 +54,15 @@ import Testing
             let key = try #require(try tree.item(name)).key
             return try tree.volume.journal.read { try $0.absentVersion(of: key) == nil }
         }
-        #expect(try tree.volume.evictExcess() == 50_000)
+        #expect(try tree.volume.eviction.evictExcess() == 50_000)
         #expect(try isHere("shown") && !isHere("other"))
-        let error = #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("shown")) }
+        let error = #expect(throws: VolumeError.self) {
+            try tree.volume.eviction.evict(at: names("shown"))
+        }
         #expect(error?.code == .refused && error?.message == "shown is shown")
-        #expect(try tree.volume.evict(at: []).kept.map(\.path) == [names("shown")])
+        #expect(try tree.volume.eviction.evict(at: []).kept.map(\.path) == [names("shown")])
         #expect(!asked.withLock { $0.contains("new") })
-        #expect(try tree.volume.evict(at: names("shown"), forced: true).items == 1)
+        #expect(try tree.volume.eviction.evict(at: names("shown"), forced: true).items == 1)
     }
 
     /// A file must not be evicted between the check that it is complete and the change that relies
@@ -72,11 +74,13 @@ import Testing
         let item = try #require(try tree.item("a"))
         let version = try #require(item.current)
         try tree.volume.journal.write { try $0.setDurability([version], to: .hub) }
-        #expect(tree.volume.preventEviction(item.inode) && tree.volume.preventEviction(item.inode))
+        #expect(
+            tree.volume.hydration.preventEviction(item.inode)
+                && tree.volume.hydration.preventEviction(item.inode))
         for _ in 0..<2 {
-            #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
-            tree.volume.allowEviction(item.inode)
+            #expect(throws: VolumeError.self) { try tree.volume.eviction.evict(at: names("a")) }
+            tree.volume.hydration.allowEviction(item.inode)
         }
-        #expect(try tree.volume.evict(at: names("a")).items == 1)
+        #expect(try tree.volume.eviction.evict(at: names("a")).items == 1)
     }
 }

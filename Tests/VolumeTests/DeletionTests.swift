@@ -20,7 +20,7 @@ import Testing
         pace.pause(tree, 2)
         try tree.unlink("d/a", by: program)
         #expect(try tree.texts("d/a") == ["1", "2"])
-        let deleted = try tree.volume.deletedDocuments(in: names("d"))
+        let deleted = try tree.volume.history.deletedDocuments(in: names("d"))
         #expect(deleted.map(\.name) == [Name("a")])
         #expect(deleted.map(\.versions) == [2])
         #expect(deleted.map(\.size) == [1])
@@ -37,7 +37,7 @@ import Testing
         try tree.removeTree("d", by: program)
         #expect(tree.quiet())
         for index in 0..<40 { #expect(try tree.texts("d/e/\(index)") == ["text \(index)"]) }
-        #expect(try tree.volume.deletedDocuments(in: names("d/e")).count == 40)
+        #expect(try tree.volume.history.deletedDocuments(in: names("d/e")).count == 40)
         try tree.checkInvariants()
         // The names can be used again.
         try tree.mkdir("d", by: program)
@@ -81,7 +81,7 @@ import Testing
         try tree.unlink(name, by: program)
         try tree.checkInvariants()
         #expect(try rows(tree) == 1)
-        #expect(try tree.volume.history(at: names(name)) == nil)
+        #expect(try tree.volume.history.document(at: names(name)) == nil)
     }
 
     /// A download leaves nothing under its temporary name and one version under its final name.
@@ -117,11 +117,11 @@ import Testing
         try tree.save("only/here.txt", "1", by: program)
         try tree.save("only/there.txt", "1", by: program)
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("a.log")) == nil)
+        #expect(try tree.volume.history.document(at: names("a.log")) == nil)
         #expect(try tree.texts("keep.log") == ["1"])
-        #expect(try tree.volume.history(at: names("build/x")) == nil)
-        #expect(try tree.volume.history(at: names("build/deep/y")) == nil)
-        #expect(try tree.volume.history(at: names("only/here.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("build/x")) == nil)
+        #expect(try tree.volume.history.document(at: names("build/deep/y")) == nil)
+        #expect(try tree.volume.history.document(at: names("only/here.txt")) == nil)
         #expect(try tree.texts("only/there.txt") == ["1"])
         // The ignore file deletes nothing.
         #expect(try tree.texts("before.log") == ["kept"])
@@ -129,7 +129,7 @@ import Testing
         #expect(tree.contents("a.log") == Array("1".utf8))
         try tree.remount()
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("build/x")) == nil)
+        #expect(try tree.volume.history.document(at: names("build/x")) == nil)
         #expect(try tree.texts("before.log") == ["kept"])
     }
 

@@ -84,10 +84,10 @@ import Testing
                 try Data("\(number)".utf8).write(to: file)
             }
         }
-        try tree.volume.wait(for: .disk, at: [Name("f1999")], timeoutSeconds: 60)
-        #expect(try tree.volume.status(at: [Name("f1998")]).size == 4)
+        try tree.volume.safety.wait(for: .disk, at: [Name("f1999")], timeoutSeconds: 60)
+        #expect(try tree.volume.states.status(at: [Name("f1998")]).size == 4)
         #expect {
-            try tree.volume.wait(for: .disk, at: [Name("absent")], timeoutSeconds: 60)
+            try tree.volume.safety.wait(for: .disk, at: [Name("absent")], timeoutSeconds: 60)
         } throws: { ($0 as? VolumeError)?.code == .notFound }
         tree.stop()
     }
@@ -188,7 +188,7 @@ import Testing
             try Data("other".utf8).write(to: URL(fileURLWithPath: tree.real("b")))
         }
         #expect(tree.quiet())
-        let problems = try tree.volume.status().problems
+        let problems = try VolumeStatus(of: tree.volume).problems
         #expect(problems.count == 2)
         for name in ["d/a", "b"] {
             #expect(problems.contains { $0.hasPrefix("Version 2 of \(name) was replaced") })
@@ -198,7 +198,7 @@ import Testing
         // It is reported once.
         try tree.remount()
         #expect(tree.quiet())
-        #expect(try tree.volume.status().problems == [])
+        #expect(try VolumeStatus(of: tree.volume).problems == [])
         tree.stop()
     }
 
@@ -224,7 +224,7 @@ import Testing
         try Data("file".utf8).write(to: URL(fileURLWithPath: tree.real("dir")))
         tree.close(handle)
         #expect(tree.quiet())
-        #expect(try tree.volume.status().problems == [])
+        #expect(try VolumeStatus(of: tree.volume).problems == [])
         // The name `dir` is a file now, so the directory counts as deleted, not as moved.
         let found = try ["elsewhere/x", "dir"].map { try tree.texts($0) }
         #expect(found == [["2"], ["file"]])

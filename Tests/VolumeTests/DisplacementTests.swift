@@ -42,7 +42,7 @@ import Testing
         }
         tree.close(writer, unique: released)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(!history.versions.contains { $0.kind == .conflict })
         #expect(
             try tree.versions("a") == ["old", "mine", "new"].map { Array($0.utf8) })
@@ -66,7 +66,7 @@ import Testing
         #expect(tree.quiet())
         let texts = try tree.texts("a")
         #expect(texts == ["first", "second", "third"])
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(!history.versions.contains { $0.kind == .conflict })
         try tree.checkInvariants()
     }
@@ -81,10 +81,10 @@ import Testing
         _ = tree.volume.recorder.catchUp(with: .path(names("a")), timeoutSeconds: 20)
         tree.close(writer, unique: closed)
         #expect(tree.quiet())
-        let deleted = try tree.volume.deletedDocuments(in: [])
+        let deleted = try tree.volume.history.deletedDocuments(in: [])
         #expect(deleted.map(\.name) == [Name("a")])
         let id = try #require(deleted.first).id
-        let history = try #require(try tree.volume.history(of: id))
+        let history = try #require(try tree.volume.history.document(id))
         #expect(try history.versions.map { try tree.bytes(of: $0) } == [Array("saved".utf8)])
         try tree.checkInvariants()
     }
@@ -98,7 +98,7 @@ import Testing
         try tree.write(writer, Array("more".utf8))
         tree.close(writer)
         #expect(tree.quiet())
-        #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
+        #expect(try tree.volume.history.deletedDocuments(in: []).isEmpty)
         let stash = try FileManager.default.contentsOfDirectory(atPath: tree.store + "/stash")
         #expect(stash.isEmpty)
         try tree.checkInvariants()
@@ -128,7 +128,7 @@ import Testing
         #expect(tree.quiet())
         var mine = old
         mine.replaceSubrange(0..<6, with: [1, 2, 3, 4, 5, 6])
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         let conflicts = history.versions.filter { $0.kind == .conflict }
         #expect(conflicts.count == 1)
         let conflict = try #require(conflicts.first)
@@ -152,7 +152,7 @@ import Testing
         try tree.write(writer, Array(" and half".utf8))
         tree.close(writer)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.versions.filter { $0.kind == .current }.map(\.size) == [5])
         let conflicts = history.versions.filter { $0.kind == .conflict }
         #expect(try conflicts.map { try tree.bytes(of: $0) } == [Array("half and half".utf8)])
@@ -167,7 +167,7 @@ import Testing
         tree.close(writer)
         #expect(tree.quiet())
         #expect(try tree.texts("a") == ["old", "new"])
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.versions.map(\.kind) == [.history, .current])
         try tree.checkInvariants()
     }
@@ -181,7 +181,7 @@ import Testing
         tree.close(writer)
         #expect(tree.quiet())
         #expect(try tree.texts("a") == ["old", "OLD"])
-        #expect(try tree.volume.history(at: names("a"))?.state == .deleted)
+        #expect(try tree.volume.history.document(at: names("a"))?.state == .deleted)
         try tree.checkInvariants()
     }
 

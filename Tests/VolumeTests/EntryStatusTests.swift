@@ -24,7 +24,7 @@ import Testing
         }
         func statements(_ path: String, _ count: Int) throws -> Int {
             let before = tree.volume.journal.statementCount
-            #expect(try tree.volume.statuses(in: names(path)).count == count)
+            #expect(try tree.volume.states.statuses(in: names(path)).count == count)
             return tree.volume.journal.statementCount - before
         }
         #expect(try statements("few", 20) == statements("many", 420))
@@ -47,13 +47,14 @@ import Testing
         try tree.volume.journal.write { t in
             try t.set("hub.volume", to: Identifier.random().description)
             for number in 0..<60 {
-                let item = try #require(try tree.volume.item(at: names("many/\(number)/a"), t))
+                let item = try #require(
+                    try tree.volume.items.item(at: names("many/\(number)/a"), t))
                 try t.addUnsent(item.key)
             }
         }
         func statements(_ path: String) throws -> Int {
             let before = tree.volume.journal.statementCount
-            _ = try tree.volume.statuses(in: names(path))
+            _ = try tree.volume.states.statuses(in: names(path))
             return tree.volume.journal.statementCount - before
         }
         // Two for each unsent document, to find the directory that contains it.
@@ -81,7 +82,7 @@ import Testing
         #expect(tree.quiet())
         try tree.volume.journal.write { t in
             func item(_ path: String) throws -> Item {
-                try #require(try tree.volume.item(at: names("d/" + path), t))
+                try #require(try tree.volume.items.item(at: names("d/" + path), t))
             }
             func mirror(_ path: String, _ state: MirrorRow.State) throws {
                 try t.set(MirrorRow(id: item(path).id, base: [1], state: state))
@@ -109,18 +110,20 @@ import Testing
             try t.update(gone)
             try t.addUnsent(gone.key)
         }
-        let entries = try tree.volume.statuses(in: names("d"))
+        let entries = try tree.volume.states.statuses(in: names("d"))
         #expect(entries.count == documents.count + 2 + 2 + directories.count)
         // `status(at:)` would first record what is asked for.
         try tree.volume.journal.read { reader in
             for entry in entries {
                 let path = names("d") + [entry.name]
-                let item = try tree.volume.existing(path, reader)
+                let item = try tree.volume.items.existing(path, reader)
                 let versions = try reader.versions(of: item.key)
                 let current = versions.first { $0.id == item.current }
-                let durability = try tree.volume.durability(of: item, current, at: path, reader)
+                let durability = try tree.volume.safety.durability(
+                    of: item, current, at: path, reader)
                 #expect(entry.kind == item.kind, "\(entry.name)")
-                #expect(try entry.state == tree.volume.state(of: item, reader), "\(entry.name)")
+                #expect(
+                    try entry.state == tree.volume.states.state(of: item, reader), "\(entry.name)")
                 #expect(entry.durability == durability, "\(entry.name)")
                 #expect(entry.isConflicted == versions.contains { $0.kind == .conflict })
             }

@@ -51,14 +51,14 @@ import Testing
             usleep(300_000)
             #expect(tree.contents("a") == second)
             #expect(!(try tree.volume.stash.entries()).isEmpty)
-            #expect(try tree.volume.status().problems.isEmpty == false)
+            #expect(try VolumeStatus(of: tree.volume).problems.isEmpty == false)
             // Existing contents can be read meanwhile.
-            #expect(try tree.volume.history(at: names("a")) != nil)
+            #expect(try tree.volume.history.document(at: names("a")) != nil)
             try check(cl_ftruncate(filler.raw, 0))
             #expect(tree.quiet())
             #expect(try tree.versions("a") == [first, second])
             #expect(try tree.texts("b") == ["1", "2"])
-            #expect(try tree.volume.status().problems == [])
+            #expect(try VolumeStatus(of: tree.volume).problems == [])
             try tree.checkInvariants()
         }
     }
@@ -96,12 +96,12 @@ import Testing
             _ = fill(filler.raw)
             for number in 0..<20 {
                 try tree.rename("\(number)", "\(number + 1)", by: program)
-                #expect(try tree.volume.path(of: id) == names("\(number + 1)"))
+                #expect(try tree.volume.items.path(of: id) == names("\(number + 1)"))
             }
             #expect(tree.reserveSize == 0)
             try tree.remount { _ = fill(filler.raw) }
             try tree.remount()
-            #expect(try tree.volume.path(of: id) == names("20"))
+            #expect(try tree.volume.items.path(of: id) == names("20"))
             #expect(tree.contents("20") == Array("text".utf8))
             try check(cl_ftruncate(filler.raw, 0))
             try wait(for: "the reserve") { tree.reserveSize > 0 }
@@ -123,7 +123,7 @@ import Testing
                 // Space that is given up for one change is taken before the next.
                 while case let more = fill(filler.raw, from: size), more > size { size = more }
                 try tree.rename("\(number)", "\(number + 1)", by: program)
-                #expect(try tree.volume.path(of: id) == names("\(number + 1)"))
+                #expect(try tree.volume.items.path(of: id) == names("\(number + 1)"))
             }
             try check(cl_ftruncate(filler.raw, 0))
             #expect(tree.quiet())

@@ -84,7 +84,7 @@ import Testing
             if isKilled {
                 try tree.crash()
             } else {
-                let status = try tree.volume.status()
+                let status = try VolumeStatus(of: tree.volume)
                 #expect(status.notices.contains { $0.contains("were removed since") })
                 #expect(status.problems == [])
             }
@@ -101,7 +101,7 @@ import Testing
     @Test(arguments: Way.allCases) func labelledContentsStay(_ way: Way) throws {
         try onSmallDisk { tree in
             let old = try saved(tree, seed: 2)
-            try tree.volume.setLabel("mine", version: 1, at: names("a"))
+            try tree.volume.retention.setLabel("mine", version: 1, at: names("a"))
             #expect(throws: Errno.noSpace) { _ = try way.change(tree, by: program) }
             if way != .overwritten { #expect(tree.contents("a") == old) }
             #expect(try tree.versions("a").first == old)
@@ -133,13 +133,13 @@ import Testing
                 let handle = try tree.open("a", O_WRONLY, by: program)
                 try tree.write(handle, [1, 2, 3], at: 1 << 20)
                 expected.replaceSubrange((1 << 20)..<(1 << 20) + 3, with: [1, 2, 3])
-                #expect(OldContents(of: tree.volume).giveUp(try #require(handle.preImages)))
+                #expect(tree.volume.oldContents.giveUp(try #require(handle.preImages)))
                 #expect(try tree.volume.stash.entries().isEmpty)
                 try tree.crash { Glibc.close(handle.descriptor) }
             } else {
                 let item = try #require(try tree.item("a"))
                 #expect(
-                    OldContents(of: tree.volume).giveUp(
+                    tree.volume.oldContents.giveUp(
                         contentsOf: item.inode, nil, bytes: Int64(GivingUpTests.size)))
                 #expect(try tree.item("a")?.current == nil)
                 try tree.crash()
@@ -176,7 +176,7 @@ import Testing
                 for _ in 0..<20 { try tree.write(handle, bytes) }
             }
             #expect(try tree.item("a")?.current == version && version != nil)
-            let status = try tree.volume.status()
+            let status = try VolumeStatus(of: tree.volume)
             #expect(!status.notices.contains { $0.contains("were removed since") })
             tree.close(handle)
         }

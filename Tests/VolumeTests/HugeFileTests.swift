@@ -46,7 +46,7 @@ import Testing
         for size in [Int.max, .max - 511, 513, 512] {
             (status.st_size, status.st_blocks) = (size, 1)
             var looks = 0
-            tree.volume.present(&status) {
+            tree.volume.hydration.present(&status) {
                 looks += 1
                 return nil
             }

@@ -38,7 +38,7 @@ import Testing
         let parent = try #require(try tree.item("theirs")).id
         let directory = Arrival(item: .random(), kind: .directory, mode: 0o755)
         let link = Arrival(item: .random(), kind: .symlink, target: Array("f".utf8))
-        let report = try tree.volume.install([
+        let report = try tree.volume.arrivals.install([
             Installation(directory, in: parent, name: Name("d")),
             Installation(file(5), in: directory.item, name: Name("f")),
             Installation(link, in: directory.item, name: Name("l")),
@@ -80,7 +80,7 @@ import Testing
                 Installation(
                     file(UInt64(index + 1)), in: directory.item, name: Name("f\(index)")))
         }
-        let report = try tree.volume.install(items) { item, key, t in
+        let report = try tree.volume.arrivals.install(items) { item, key, t in
             try t.set("mirror \(key)", to: item.name.text)
         }
         #expect(report.taken == [2, 3])

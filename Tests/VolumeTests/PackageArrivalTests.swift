@@ -31,9 +31,9 @@ import Testing
                 let place = Place(descriptor: parent.raw, inode: inode, name: text)
                 let status = try #require(tree.status(place))
                 if FileSnapshot(status).isDirectory {
-                    try tree.volume.rmdir(place, status: status, by: applier.actor)
+                    try tree.volume.names.rmdir(place, status: status, by: applier.actor)
                 } else {
-                    _ = try tree.volume.unlink(
+                    _ = try tree.volume.names.unlink(
                         place, status: status, traits: [], by: applier.actor)
                 }
             }
@@ -69,7 +69,9 @@ import Testing
         if isKilled { tree.volume.recorder.abandon() }
         try exchange(tree, name, with: "p.pages")
         if isKilled {
-            tree.onOpening = { $0.onArrival { tag, _ in tag == arrival.mark ? arrival : nil } }
+            tree.onOpening = {
+                $0.arrivals.onArrival { tag, _ in tag == arrival.mark ? arrival : nil }
+            }
             try tree.crash()
         } else {
             try clear(tree, name)
@@ -79,7 +81,7 @@ import Testing
         #expect(now.key == before.key && now.current == arrival.version?.id)
         #expect(try tree.kinds("p.pages") == [.history, .current])
         #expect(tree.contents("p.pages/x") == three)
-        let old = try tree.volume.content(of: before.current!)
+        let old = try tree.volume.versions.content(of: before.current!)
         let index = try #require(
             old.manifest.entries.firstIndex { $0.path == Array("x".utf8) })
         #expect(try tree.bytes(old, entry: index) == one)
@@ -105,7 +107,7 @@ import Testing
         try clear(tree, "back." + name)
         #expect(tree.quiet())
         #expect(tree.contents("p.pages/y") == Array("late".utf8))
-        let history = try #require(try tree.volume.history(at: names("p.pages")))
+        let history = try #require(try tree.volume.history.document(at: names("p.pages")))
         #expect(history.id == before.id)
         #expect(history.versions.last?.parents == [before.current!])
         #expect(history.versions.map(\.kind) == [.history, .current])

@@ -46,7 +46,8 @@ struct PackagePartTests {
             case .overwritten: try tree.save(file, "other", by: program)
             }
             #expect(tree.quiet())
-            let versions = try #require(try tree.volume.history(at: names("Doc.rtfd"))).versions
+            let versions = try #require(try tree.volume.history.document(at: names("Doc.rtfd")))
+                .versions
             let whole = ["a": "Doc.rtfd/a", "b": "Doc.rtfd/b", "d/c": "Doc.rtfd/d/c"]
             var left = whole
             left[part == .file ? "a" : "d/c"] = nil

@@ -56,7 +56,7 @@ import Testing
         tree.volume.recorder.abandon()
         try tree.reopen(ProgramTree.fast)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let history = try #require(try tree.volume.history.document(at: names("Doc.rtfd")))
         let versions = try history.versions.map { try tree.packageFiles($0) }
         #expect(Set(versions.flatMap(\.values)) == ["one", "two", "three", "four", "beside"])
         let inner = String(path.dropFirst("Doc.rtfd/".count))
@@ -99,9 +99,9 @@ import Testing
         }
         if wasKilled { try tree.crash() } else { try tree.remount() }
         #expect(tree.quiet())
-        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        let findings = Examination.findings(in: tree.volume, repair: false, progress: { _, _ in })
         #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
-        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let history = try #require(try tree.volume.history.document(at: names("Doc.rtfd")))
         let newest = try #require(history.versions.last)
         #expect(
             try tree.packageFiles(newest) == ["a": "2 a", "b": "2 b", "in/c": "2 in/c"])
@@ -144,11 +144,11 @@ import Testing
             close(file)
         }
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let history = try #require(try tree.volume.history.document(at: names("Doc.rtfd")))
         let versions = try history.versions.map { try tree.packageFiles($0) }
         #expect(
             Set(versions.flatMap(\.values)) == ["1", "2 a", "3 a", "2 in/b", "3 in/b"])
-        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        let findings = Examination.findings(in: tree.volume, repair: false, progress: { _, _ in })
         #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
         tree.stop()
     }

@@ -19,7 +19,7 @@ import Testing
     }
 
     private func versions(_ tree: ProgramTree, _ path: String) throws -> [[String: String]] {
-        try #require(try tree.volume.history(at: names(path))).versions.map {
+        try #require(try tree.volume.history.document(at: names(path))).versions.map {
             try tree.packageFiles($0)
         }
     }
@@ -44,7 +44,7 @@ import Testing
             whole("one"), whole("two"), ["TXT.rtf": "three"], ["img/moved": "three"],
         ]
         #expect(try versions(tree, "Doc.rtfd") == expected)
-        let history = try #require(try tree.volume.history(at: names("Doc.rtfd/TXT.rtf")))
+        let history = try #require(try tree.volume.history.document(at: names("Doc.rtfd/TXT.rtf")))
         #expect(history.isPackage)
         #expect(history.versions.map(\.program) == Array(repeating: "TextEdit", count: 4))
         #expect(history.versions.map(\.kind) == [.history, .history, .history, .current])
@@ -63,13 +63,13 @@ import Testing
         #expect(tree.quiet())
         var writing = Writing()
         let file = try Descriptor(opening: tree.real("Doc.rtfd/TXT.rtf"), flags: O_PATH)
-        let access = try tree.volume.openForWriting(
+        let access = try tree.volume.writing.open(
             &writing, file: file.raw, status: file.status(), truncates: true, isNew: false,
             traits: [], others: 0, unique: tree.nextUnique(), patience: .room, by: program.actor)
         guard case .direct = access else { throw Errno(EIO) }
         #expect(!tree.quiet(seconds: 1))
         try Data("two".utf8).write(to: URL(filePath: tree.real("Doc.rtfd/TXT.rtf")), options: [])
-        tree.volume.closeWriter(
+        tree.volume.writing.close(
             &writing, file: file.raw, traits: [], unique: tree.nextUnique())
         #expect(tree.quiet())
         #expect(
@@ -84,14 +84,14 @@ import Testing
         let tree = try ProgramTree()
         try make(tree, "Doc.rtfd", "one")
         #expect(tree.quiet())
-        let id = try tree.volume.history(at: names("Doc.rtfd"))?.id
+        let id = try tree.volume.history.document(at: names("Doc.rtfd"))?.id
         for text in ["two", "three"] {
             try make(tree, "New.rtfd", text)
             try tree.exchange("New.rtfd", "Doc.rtfd", by: program)
             try tree.removeTree("New.rtfd", by: program)
             #expect(tree.quiet())
         }
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == id)
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.id == id)
         #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("three")])
         try tree.checkInvariants()
     }
@@ -106,7 +106,7 @@ import Testing
         try make(tree, "Doc.rtfd", "one")
         try make(tree, "Other.rtfd", "other")
         #expect(tree.quiet())
-        let id = try tree.volume.history(at: names("Doc.rtfd"))?.id
+        let id = try tree.volume.history.document(at: names("Doc.rtfd"))?.id
         for (text, isQuiet) in [("two", false), ("three", true)] {
             try make(tree, folder, text)
             if isQuiet { #expect(tree.quiet()) }
@@ -115,9 +115,11 @@ import Testing
             try tree.removeTree(folder, by: program)
             #expect(tree.quiet())
         }
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == id)
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.id == id)
         #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("three")])
-        #expect(try tree.volume.history(at: names("Other.rtfd"))?.versions.last?.kind == .current)
+        #expect(
+            try tree.volume.history.document(at: names("Other.rtfd"))?.versions.last?.kind
+                == .current)
         #expect(try versions(tree, "Other.rtfd").last == whole("other"))
         try tree.checkInvariants()
         try tree.remount()
@@ -132,17 +134,17 @@ import Testing
         try make(tree, "folder", "two")
         #expect(tree.quiet())
         let ids = try ["Doc.rtfd", "folder/TXT.rtf"].map {
-            try tree.volume.history(at: names($0))?.id
+            try tree.volume.history.document(at: names($0))?.id
         }
         try tree.exchange("folder", "Doc.rtfd", by: program)
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == ids[0])
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.id == ids[0])
         #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two")])
         #expect(try tree.texts("folder/TXT.rtf").last == "one")
         try tree.checkInvariants()
         try tree.exchange("Doc.rtfd", "folder", by: program)
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == ids[0])
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.id == ids[0])
         #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("one")])
         #expect(try tree.texts("folder/TXT.rtf").last == "two")
         try tree.checkInvariants()
@@ -154,7 +156,7 @@ import Testing
         #expect(tree.quiet())
         try tree.removeTree("Doc.rtfd", by: program)
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.state == .deleted)
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.state == .deleted)
         #expect(try versions(tree, "Doc.rtfd") == [whole("one")])
         try tree.checkInvariants()
     }
@@ -192,7 +194,7 @@ import Testing
         let box = try Descriptor(opening: tree.real("box"), flags: O_RDONLY | O_DIRECTORY)
         let inode = FileSnapshot(try box.status()).inode
         try check(cl_setxattr_fd(box.raw, "user.concord.package", "1", 1, 0))
-        tree.volume.packageAttributeChanged(inode: inode)
+        tree.volume.events.packageAttributeChanged(inode: inode)
         #expect(tree.quiet())
         #expect(try versions(tree, "box") == [whole("one")])
         try tree.save("box/TXT.rtf", "two", by: program)
@@ -203,7 +205,7 @@ import Testing
         #expect(try versions(tree, "box").count == 2)
         try tree.checkInvariants()
         try check(cl_removexattr_fd(box.raw, "user.concord.package"))
-        tree.volume.packageAttributeChanged(inode: inode)
+        tree.volume.events.packageAttributeChanged(inode: inode)
         #expect(tree.quiet())
         #expect(try tree.texts("box/TXT.rtf").last == "two")
         try tree.checkInvariants()
@@ -221,7 +223,7 @@ import Testing
         try tree.rename("dir", "Doc.rtfd/img/dir", by: program)
         #expect(tree.quiet())
         #expect(try tree.texts("loose") == ["1", "2"])
-        #expect(try tree.volume.history(at: names("loose"))?.state == .deleted)
+        #expect(try tree.volume.history.document(at: names("loose"))?.state == .deleted)
         #expect(try tree.texts("dir/inner") == ["i"])
         let filled = whole("one").merging(["loose": "2", "img/dir/inner": "i"]) { $1 }
         #expect(try versions(tree, "Doc.rtfd").last == filled)
@@ -263,7 +265,7 @@ import Testing
         #expect(tree.quiet())
         try tree.writeInPlace("Lib.photoslibrary/db", noise.bytes(10), at: 1_000_000, by: program)
         #expect(tree.quiet())
-        let history = try #require(try tree.volume.history(at: names("Lib.photoslibrary")))
+        let history = try #require(try tree.volume.history.document(at: names("Lib.photoslibrary")))
         #expect(history.versions.count == 2)
         #expect(try tree.bytes(of: history.versions[0]) == bytes)
         try tree.checkInvariants()

@@ -73,7 +73,7 @@ import Testing
     }
 
     private func packageVersions(_ tree: ProgramTree) throws -> [[String: String]] {
-        try #require(try tree.volume.history(at: names("Doc.rtfd"))).versions
+        try #require(try tree.volume.history.document(at: names("Doc.rtfd"))).versions
             .map { try tree.packageFiles($0) }
     }
 
@@ -86,7 +86,7 @@ import Testing
         try tree.save("Doc.rtfd/b", "new", by: program)
         #expect(tree.quiet())
         #expect(try packageVersions(tree).last == ["a": "one", "b": "new"])
-        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        let findings = Examination.findings(in: tree.volume, repair: false, progress: { _, _ in })
         #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
         tree.stop()
     }
@@ -118,7 +118,7 @@ import Testing
             try packageVersions(tree) == [
                 ["a": "one", "b": "beside"], ["a": "one", "b": "new"],
             ])
-        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        let findings = Examination.findings(in: tree.volume, repair: false, progress: { _, _ in })
         #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
         tree.stop()
     }
@@ -200,7 +200,7 @@ import Testing
         let tree = try package()
         let path = isPackaged ? "Doc.rtfd/a" : "a"
         try tree.save(path, "one", by: program)
-        #expect(try tree.volume.history(at: names(isPackaged ? "Doc.rtfd" : path)) != nil)
+        #expect(try tree.volume.history.document(at: names(isPackaged ? "Doc.rtfd" : path)) != nil)
         stopRecording(tree)
         try tree.append(path, Array("more".utf8), by: program)
         try tree.replace(path, Array("last".utf8), by: program)

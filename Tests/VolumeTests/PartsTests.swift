@@ -49,7 +49,7 @@ import Testing
     }
 
     private func problems(_ tree: ProgramTree) throws -> String {
-        try tree.volume.status().problems.joined(separator: " ")
+        try VolumeStatus(of: tree.volume).problems.joined(separator: " ")
     }
 
     private func copy(_ name: String, of tree: ProgramTree, to other: String) throws {
@@ -106,8 +106,8 @@ import Testing
         try tree.reopen(PartsTests.rebuilding)
         #expect(tree.quiet())
         #expect(try tree.item("single")?.id == item)
-        #expect(try tree.volume.isDataless(at: names("single")))
-        #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
+        #expect(try tree.volume.downloads.isDataless(at: names("single")))
+        #expect(try tree.volume.history.deletedDocuments(in: []).isEmpty)
     }
 
     /// A program was killed after it had made the placeholders, and before it had noted them.
@@ -135,7 +135,7 @@ import Testing
         try tree.reopen(PartsTests.rebuilding)
         #expect(tree.quiet())
         #expect(try tree.item("single")?.current == version)
-        #expect(try tree.volume.isDataless(at: names("single")))
+        #expect(try tree.volume.downloads.isDataless(at: names("single")))
     }
 
     @Test func aSymlinkOfALostTreeIsForgottenNotDeleted() throws {
@@ -190,7 +190,7 @@ import Testing
         #expect(tree.quiet())
         #expect(tree.contents("later") == Array("first".utf8))
         #expect(tree.contents("letter") == Array("three".utf8))
-        #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
+        #expect(try tree.volume.history.deletedDocuments(in: []).isEmpty)
     }
 
     /// Copies with extended attributes, as a backup does.
@@ -248,7 +248,7 @@ import Testing
         try sweep(tree)
         #expect(try tree.volume.packs.quarantinedPacks().count == 1)
         #expect(
-            tree.volume.examine(repair: false, progress: { _, _ in })
+            Examination.findings(in: tree.volume, repair: false, progress: { _, _ in })
                 .contains { $0.message.contains("quarantine") })
         try tree.remount { try move("away", "journal.sqlite", in: tree) }
         #expect(tree.quiet())
@@ -289,7 +289,9 @@ import Testing
         }
         #expect(tree.quiet())
         #expect(try tree.texts("letter") == ["one", "two", "three", "six"])
-        for number in 1...2 { try tree.volume.forget(version: number, at: names("letter")) }
+        for number in 1...2 {
+            try tree.volume.retention.forget(version: number, at: names("letter"))
+        }
         try sweep(tree)
         try tree.remount { try move("newer", "journal.sqlite", in: tree) }
         #expect(tree.quiet())
@@ -359,7 +361,7 @@ import Testing
             try tree.save("letter", text, by: program)
             #expect(tree.quiet())
         }
-        let versions = try #require(try tree.volume.history(at: names("letter"))).versions
+        let versions = try #require(try tree.volume.history.document(at: names("letter"))).versions
         #expect(try tree.bytes(of: versions[0]) == Array("one".utf8))
         #expect(try tree.bytes(of: versions[2]) == Array("three".utf8))
         #expect(throws: VolumeError.self) { try tree.bytes(of: versions[1]) }
@@ -388,8 +390,9 @@ import Testing
             try tree.save("a", text, by: program)
             tree.quiet()
         }
-        let versions = try #require(try tree.volume.history(at: names("a"))).versions
-        let first = try tree.volume.content(of: versions[0].id).manifest.entries[0].chunks[0].id
+        let versions = try #require(try tree.volume.history.document(at: names("a"))).versions
+        let manifest = try tree.volume.versions.content(of: versions[0].id).manifest
+        let first = manifest.entries[0].chunks[0].id
         let place = try #require(try tree.volume.journal.read { try $0.place(of: first) })
         try tree.remount {
             let path = tree.store + "/chunks/" + packName(place.pack)

@@ -30,7 +30,7 @@ import Testing
             #expect(handle.node.writing.preImages != nil)
             let (traits, actor) = (handle.node.traits, program.actor)
             func needed(_ size: Int64, _ patience: Patience) throws -> Patience? {
-                try tree.volume.willTruncate(
+                try tree.volume.writing.willTruncate(
                     &handle.node.writing, file: handle.path, status: status, to: size,
                     traits: traits, isWriter: true, unique: 1 << 40, patience: patience, by: actor)
             }
@@ -48,7 +48,7 @@ import Testing
 
     @Test func aSecondWriterThatEmptiesALargeFileNeedsACopy() throws {
         try onLargeFile { tree, handle, status in
-            let access = try tree.volume.openForWriting(
+            let access = try tree.volume.writing.open(
                 &handle.node.writing, file: handle.path, status: status, truncates: true,
                 isNew: false, traits: handle.node.traits, others: 1, unique: 1 << 40,
                 patience: .none, by: program.actor)

@@ -24,7 +24,7 @@ struct PowerLossTests {
         _ tree: ProgramTree, _ disk: LossyDisk, _ body: () throws -> Void
     ) throws {
         #expect(tree.quiet())
-        try tree.volume.wait(for: .disk, at: names("a"), timeoutSeconds: 60)
+        try tree.volume.safety.wait(for: .disk, at: names("a"), timeoutSeconds: 60)
         try body()
         try disk.cutPower()
         try tree.crash { try disk.restorePower() }
@@ -40,7 +40,7 @@ struct PowerLossTests {
         let second = noise.bytes(size)
         try tree.save("a", first, by: program)
         try powerLoss(tree, disk) { try overwrite("a", second, how, tree) }
-        let document = try #require(try tree.volume.history(at: names("a")))
+        let document = try #require(try tree.volume.history.document(at: names("a")))
         let contents = try document.versions.map { try tree.bytes(of: $0) }
         #expect(contents.contains(first), "\(contents.map(\.count))")
         try tree.checkInvariants()
@@ -198,7 +198,7 @@ struct PowerLossTests {
             close(file)
         }
         #expect(tree.quiet())
-        let versions = try #require(try tree.volume.history(at: names("a"))).versions
+        let versions = try #require(try tree.volume.history.document(at: names("a"))).versions
         let contents = versions.compactMap { try? tree.bytes(of: $0) }
         #expect(contents.map(\.count) == ["one".utf8.count])
         tree.stop()
@@ -305,9 +305,8 @@ struct PowerLossTests {
             let file = open(tree.real(name), O_RDWR | O_CREAT | O_TRUNC, 0o644)
             try check(rename(tree.real(name), tree.real("a")))
             defer { close(file) }
-            try Volume.mark(
-                absent: file, PlaceholderMark(item: item.id, version: .random()), size: 7_000,
-                modified: 1_000_000_000, mode: 0o644)
+            try PlaceholderMark(item: item.id, version: .random()).makePlaceholder(
+                of: file, size: 7_000, modified: 1_000_000_000, mode: 0o644)
             #expect((FileSnapshot(of: file).inode == item.inode) == hasFormerNumber)
         }
         // Nothing is pending before the scan has begun.
@@ -348,7 +347,7 @@ struct PowerLossTests {
     }
 
     private func sizes(of name: String, _ tree: ProgramTree) throws -> [UInt64] {
-        try #require(try tree.volume.history(at: names(name))).versions
+        try #require(try tree.volume.history.document(at: names(name))).versions
             .sorted { $0.number < $1.number }.map(\.size)
     }
 

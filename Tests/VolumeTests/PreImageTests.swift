@@ -110,7 +110,7 @@ import Testing
         try put(noise.bytes(10), at: 26 * block + 30_000)
         // A program that has it open would keep it from being recorded.
         Glibc.close(raw)
-        _ = try tree.volume.history(at: names("a"), timeoutSeconds: 60)
+        _ = try tree.volume.history.document(at: names("a"), timeoutSeconds: 60)
         var contents = [old]
         // What the first save puts into holes is on its way to the disk when the second one
         // overwrites it: nothing has been allocated for it.
@@ -162,7 +162,7 @@ import Testing
             var noise = Noise(seed: 3)
             let old = noise.bytes(2 << 20)
             try tree.save("a", old, by: program)
-            _ = try tree.volume.history(at: names("a"), timeoutSeconds: 60)
+            _ = try tree.volume.history.document(at: names("a"), timeoutSeconds: 60)
             let handle = try tree.open("a", O_RDWR, by: program)
             let filler = try Descriptor(
                 opening: scratch.path + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)

@@ -63,7 +63,7 @@ extension ProgramTree {
 
     func prepare(_ arrival: Arrival, _ contents: [UInt8]...) throws -> String {
         let all = try contents.map { (try chunks(of: $0), $0) }
-        return try volume.prepare(arrival) { (chunks, file) throws(VolumeError) in
+        return try volume.arrivals.prepare(arrival) { (chunks, file) throws(VolumeError) in
             let bytes = all.first { $0.0 == chunks }?.1 ?? []
             let count = bytes.withUnsafeBytes { cl_pwrite(file, $0.baseAddress, $0.count, 0) }
             guard count == bytes.count else { throw VolumeError(.system, "\(count)") }
@@ -74,9 +74,9 @@ extension ProgramTree {
     func bring(_ incoming: String, to path: String, flags: Int32 = 0) throws {
         try incoming.withCString { text in
             let from = Place(
-                descriptor: volume.incomingDirectory, inode: volume.incoming.inode, name: text)
+                descriptor: volume.arrivals.directory, inode: volume.incoming.inode, name: text)
             try withPlace(path) { to in
-                _ = try volume.rename(
+                _ = try volume.names.rename(
                     from: from, to: to, flags: UInt32(flags), moved: status(from)!,
                     replaced: status(to), movedTraits: [], replacedTraits: [],
                     by: applier.actor)
@@ -100,7 +100,7 @@ extension ProgramTree {
     }
 
     func kinds(_ path: String) throws -> [Version.Kind] {
-        try volume.history(at: names(path))?.versions.map(\.kind) ?? []
+        try volume.history.document(at: names(path))?.versions.map(\.kind) ?? []
     }
 
     func hasMark(_ path: String) throws -> Bool {

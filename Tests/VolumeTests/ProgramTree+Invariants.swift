@@ -20,7 +20,7 @@ extension ProgramTree {
         #expect(left.count <= stashMayHold, "stash: \(left.map(\.file))", sourceLocation: location)
         let report = volume.recorder.signal.look { volume.recorder.report }
         #expect(report.problems.isEmpty, "\(report.problems)", sourceLocation: location)
-        for finding in volume.examine(repair: false, progress: { _, _ in })
+        for finding in Examination.findings(in: volume, repair: false, progress: { _, _ in })
         where finding.severity == .damage {
             Issue.record("doctor: \(finding)", sourceLocation: location)
         }
@@ -51,7 +51,7 @@ extension ProgramTree {
         }
         #expect(last <= item.latest, "\(what): latest", sourceLocation: location)
         for version in versions {
-            let content = try volume.content(of: version.id)
+            let content = try volume.versions.content(of: version.id)
             for (index, entry) in content.manifest.entries.enumerated() where entry.kind == .file {
                 let bytes = try? bytes(content, entry: index)
                 #expect(

@@ -36,7 +36,7 @@ extension ProgramTree {
         try #require(utimensat(AT_FDCWD, real(path), times, 0) == 0)
         var status = stat()
         lstat(real(path), &status)
-        volume.attributesChanged(inode: UInt64(status.st_ino))
+        volume.events.attributesChanged(inode: UInt64(status.st_ino))
     }
 
     func writeInPlace(_ path: String, _ bytes: [UInt8], at offset: Int64, by program: Program)
@@ -76,7 +76,7 @@ extension ProgramTree {
 
     /// The bytes of each version, oldest first.
     func versions(_ path: String) throws -> [[UInt8]] {
-        guard let history = try volume.history(at: names(path), timeoutSeconds: 60) else {
+        guard let history = try volume.history.document(at: names(path), timeoutSeconds: 60) else {
             return []
         }
         return try history.versions.map { try bytes(of: $0) }
@@ -92,7 +92,7 @@ extension ProgramTree {
     }
 
     func bytes(of version: Version) throws -> [UInt8] {
-        let content = try volume.content(of: version.id)
+        let content = try volume.versions.content(of: version.id)
         return try bytes(content, entry: 0)
     }
 
@@ -121,7 +121,7 @@ extension ProgramTree {
 
     /// All regular files and symlinks of a version, by path in the package.
     func packageFiles(_ version: Version) throws -> [String: String] {
-        let content = try volume.content(of: version.id)
+        let content = try volume.versions.content(of: version.id)
         var files: [String: String] = [:]
         for (index, entry) in content.manifest.entries.enumerated() where entry.kind == .file {
             files[String(decoding: entry.path, as: UTF8.self)] = String(

@@ -249,12 +249,12 @@ final class ProgramTree: @unchecked Sendable {
         let node = Node()
         nodes[UInt64(status.st_ino)] = node
         node.traits = .unsaved
-        if volume.isLocal(place.name) { node.traits.insert(.local) }
+        if volume.ignoreFile.isLocal(place.name) { node.traits.insert(.local) }
         node.handles = 1
         node.name = Name(cString: place.name)
         let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
-        volume.created(place, status: status, isWriting: true, by: program.actor)
-        _ = try volume.openForWriting(
+        volume.events.created(place, status: status, isWriting: true, by: program.actor)
+        _ = try volume.writing.open(
             &node.writing, file: path, status: status, truncates: false, isNew: true,
             traits: node.traits, others: 0, unique: unique ?? nextUnique(), patience: .none,
             by: program.actor)
@@ -294,7 +294,7 @@ final class ProgramTree: @unchecked Sendable {
             let attempt = { [isLastTry] (patience: Patience) throws(Errno) -> WriteAccess in
                 var status = status
                 _ = cl_fstat(file, &status)
-                let access = try self.volume.openForWriting(
+                let access = try self.volume.writing.open(
                     &node.writing, file: file, status: status, truncates: flags & O_TRUNC != 0,
                     appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
                     traits: node.traits, others: node.handles, unique: unique,
@@ -304,7 +304,7 @@ final class ProgramTree: @unchecked Sendable {
             }
             let access =
                 try patience == .room
-                ? OldContents(of: volume).movingAside(for: Int64(status.st_size), attempt)
+                ? volume.oldContents.movingAside(for: Int64(status.st_size), attempt)
                 : attempt(patience)
             switch access {
             case .direct, .guarded: return access
@@ -325,7 +325,7 @@ final class ProgramTree: @unchecked Sendable {
             let preImages = handle.node.writing.preImages ?? handle.preImages
             if let preImages {
                 let count = Int64(bytes.count)
-                try OldContents(of: volume).overwriting(preImages, offset: start, length: count) {
+                try volume.oldContents.overwriting(preImages, offset: start, length: count) {
                     () throws(Errno) in
                     try preImages.willWrite(handle.descriptor, offset: start, length: count)
                 }
@@ -339,10 +339,11 @@ final class ProgramTree: @unchecked Sendable {
     func sync(_ handle: Handle) throws {
         try synchronized {
             let old = handle.node.writing.unsyncedContents
-            try volume.sync(old)
+            try volume.writing.sync(old)
             try check(cl_fsync(handle.descriptor, 0))
             volume.openContents.didSync(
-                volume.didSync(&handle.node.writing, old, file: handle.descriptor), volume.journal)
+                volume.writing.didSync(&handle.node.writing, old, file: handle.descriptor),
+                volume.journal)
         }
     }
 
@@ -368,7 +369,7 @@ final class ProgramTree: @unchecked Sendable {
             Glibc.close(handle.descriptor)
             handle.node.handles -= 1
             if handle.isWriter {
-                volume.closeWriter(
+                volume.writing.close(
                     &handle.node.writing, file: handle.path, traits: handle.node.traits,
                     unique: unique ?? nextUnique(), displaced: handle.node.displaced)
                 if handle.node.writing.writers == 0 { handle.node.traits.remove(.unsaved) }
@@ -387,7 +388,7 @@ final class ProgramTree: @unchecked Sendable {
                 var patience: Patience? = Patience.none
                 while let present = patience {
                     let attempt = { (patience: Patience) throws(Errno) -> Patience? in
-                        let needed = try self.volume.willTruncate(
+                        let needed = try self.volume.writing.willTruncate(
                             &node.writing, file: file.raw, status: status, to: size,
                             traits: node.traits, unique: self.nextUnique(), patience: patience,
                             by: program.actor)
@@ -396,13 +397,13 @@ final class ProgramTree: @unchecked Sendable {
                     }
                     patience =
                         try present == .room
-                        ? OldContents(of: volume).movingAside(for: Int64(status.st_size), attempt)
+                        ? volume.oldContents.movingAside(for: Int64(status.st_size), attempt)
                         : attempt(present)
                     if let patience, patience <= present { throw Errno.io }
                 }
                 try check(cl_truncate_fd(file.raw, size))
                 _ = cl_fstat(file.raw, &status)
-                volume.didTruncate(
+                volume.writing.didTruncate(
                     &node.writing, file: file.raw, status: status, traits: node.traits,
                     by: program.actor)
             }
@@ -416,7 +417,7 @@ final class ProgramTree: @unchecked Sendable {
                 let node = nodes[UInt64(status.st_ino)]
                 node?.displaced = nextUnique()
                 if node?.traits.contains(.unsaved) == true { node?.isTemporary = true }
-                _ = try volume.unlink(
+                _ = try volume.names.unlink(
                     place, status: status, traits: node?.traits ?? [], by: program.actor)
             }
         }
@@ -426,7 +427,7 @@ final class ProgramTree: @unchecked Sendable {
         try synchronized {
             try withPlace(path) { place in
                 try check(cl_mkdirat(place.descriptor, place.name, 0o755))
-                volume.created(place, status: status(place)!, by: program.actor)
+                volume.events.created(place, status: status(place)!, by: program.actor)
             }
         }
     }
@@ -435,7 +436,7 @@ final class ProgramTree: @unchecked Sendable {
         try synchronized {
             try withPlace(path) { place in
                 try check(cl_symlinkat(target, place.descriptor, place.name))
-                volume.created(place, status: status(place)!, by: program.actor)
+                volume.events.created(place, status: status(place)!, by: program.actor)
             }
         }
     }
@@ -444,7 +445,7 @@ final class ProgramTree: @unchecked Sendable {
         try synchronized {
             try withPlace(path) { place in
                 guard let status = status(place) else { throw Errno.notFound }
-                try volume.rmdir(place, status: status, by: program.actor)
+                try volume.names.rmdir(place, status: status, by: program.actor)
             }
         }
     }
@@ -457,7 +458,7 @@ final class ProgramTree: @unchecked Sendable {
                         cl_linkat(from.descriptor, from.name, to.descriptor, to.name, 0))
                     let status = status(to)!
                     node(status).traits.subtract([.local, .unsaved])
-                    volume.linked(to, status: status, by: program.actor)
+                    volume.events.linked(to, status: status, by: program.actor)
                 }
             }
         }
@@ -472,7 +473,7 @@ final class ProgramTree: @unchecked Sendable {
                     let movedNode = nodes[UInt64(moved.st_ino)]
                     let replacedNode = replaced.flatMap { nodes[UInt64($0.st_ino)] }
                     if flags & RENAME_EXCHANGE == 0 { replacedNode?.displaced = nextUnique() }
-                    _ = try volume.rename(
+                    _ = try volume.names.rename(
                         from: from, to: to, flags: UInt32(flags), moved: moved, replaced: replaced,
                         movedTraits: movedNode?.traits ?? [],
                         replacedTraits: replacedNode?.traits ?? [], by: program.actor)

@@ -31,12 +31,13 @@ import Testing
     @Test func pastVersionsOfADocumentAreRemoved() throws {
         let tree = try ProgramTree()
         let saved = try save(5, "a", in: tree)
-        try tree.volume.setLabel("mine", version: 2, at: names("a"))
+        try tree.volume.retention.setLabel("mine", version: 2, at: names("a"))
         let packed = tree.volume.packs.bytes()
-        let rehearsal = try tree.volume.purge(at: names("a"), wish { $0.isRehearsal = true })
+        let rehearsal = try tree.volume.retention.purge(
+            at: names("a"), wish { $0.isRehearsal = true })
         #expect(rehearsal.versions == 3 && rehearsal.bytes >= 900_000)
         #expect(try tree.versions("a") == saved)
-        let report = try tree.volume.purge(at: names("a"), Purge())
+        let report = try tree.volume.retention.purge(at: names("a"), Purge())
         #expect(report.versions == 3 && report.contents == 0 && report.bytes >= 900_000)
         #expect(report.kept == [.obstacle(.named("")): 1])
         #expect(tree.volume.packs.bytes() <= packed - 900_000)
@@ -58,18 +59,18 @@ import Testing
         try tree.unlink("d/gone", by: program)
         try tree.unlink("d/sent", by: program)
         #expect(tree.quiet())
-        let report = try tree.volume.purge(at: names("d"), Purge())
+        let report = try tree.volume.retention.purge(at: names("d"), Purge())
         #expect(report.versions == 4 && report.kept == [.obstacle(.notSent): 1])
         #expect(try tree.versions("d/a") == [saved[1]])
         #expect(try tree.versions("b") == other)
-        let deleted = try tree.volume.deletedDocuments(in: names("d"))
+        let deleted = try tree.volume.history.deletedDocuments(in: names("d"))
         #expect(deleted.map(\.name) == [Name("sent")])
         // The deleted document is also found by its name alone.
         try tree.volume.journal.write { try $0.removeUnsent(sent.key) }
-        #expect(try tree.volume.purge(at: names("d/sent"), Purge()).versions == 1)
-        #expect(try tree.volume.deletedDocuments(in: names("d")).isEmpty)
+        #expect(try tree.volume.retention.purge(at: names("d/sent"), Purge()).versions == 1)
+        #expect(try tree.volume.history.deletedDocuments(in: names("d")).isEmpty)
         #expect(throws: VolumeError.self) {
-            try tree.volume.purge(at: names("d/never"), Purge())
+            try tree.volume.retention.purge(at: names("d/never"), Purge())
         }
         try tree.checkInvariants()
         tree.stop()
@@ -79,14 +80,14 @@ import Testing
         let tree = try ProgramTree()
         let saved = try save(6, "a", in: tree)
         let early = wish { $0.before = 1 }
-        #expect(try tree.volume.purge(at: [], early) == PurgeReport())
-        let report = try tree.volume.purge(at: [], wish { $0.bytes = 500_000 })
+        #expect(try tree.volume.retention.purge(at: [], early) == PurgeReport())
+        let report = try tree.volume.retention.purge(at: [], wish { $0.bytes = 500_000 })
         #expect(report.versions == 2 && report.bytes >= 500_000)
         #expect(try tree.versions("a") == Array(saved.dropFirst(2)))
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         // The third version was displaced when the fourth was saved.
         let late = wish { $0.before = history.versions[1].saved + 1 }
-        #expect(try tree.volume.purge(at: [], late).versions == 1)
+        #expect(try tree.volume.retention.purge(at: [], late).versions == 1)
         #expect(try tree.versions("a") == Array(saved.dropFirst(3)))
         try tree.checkInvariants()
         tree.stop()
@@ -99,11 +100,11 @@ import Testing
         _ = try save(2, "gone", in: tree)
         try tree.unlink("gone", by: program)
         #expect(tree.quiet())
-        let report = try tree.volume.purge(at: [], Purge()) { $0 == names("mine") }
+        let report = try tree.volume.retention.purge(at: [], Purge()) { $0 == names("mine") }
         #expect(report.versions == 1 && report.kept == [.denied: 3])
         #expect(try tree.versions("mine") == [mine[1]])
         #expect(try tree.versions("other") == other)
-        #expect(try tree.volume.deletedDocuments(in: []).map(\.name) == [Name("gone")])
+        #expect(try tree.volume.history.deletedDocuments(in: []).map(\.name) == [Name("gone")])
         tree.stop()
     }
 
@@ -124,12 +125,12 @@ import Testing
             try tree.unlink("big", by: program)
             let directory = try Descriptor(opening: scratch.path, flags: O_RDONLY | O_DIRECTORY)
             let before = try #require(DiskSpace(of: directory.raw)).free
-            let report = try tree.volume.purge(at: names("big"), Purge())
+            let report = try tree.volume.retention.purge(at: names("big"), Purge())
             #expect(report.contents == 1 && report.bytes >= 14_000_000)
             let after = try #require(DiskSpace(of: directory.raw)).free
             // What was recorded before the disk was full stays in the packs until a sweep.
             #expect(after - before >= 13_000_000)
-            #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
+            #expect(try tree.volume.history.deletedDocuments(in: []).isEmpty)
             #expect(try tree.texts("kept") == ["1"])
             try tree.checkInvariants()
             tree.stop()

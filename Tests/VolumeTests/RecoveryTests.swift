@@ -28,7 +28,7 @@ import Testing
         }
         #expect(tree.quiet())
         let ids = try ["moved", "dir/x", "dir/deep/y"].map {
-            try tree.volume.history(at: names($0))?.id
+            try tree.volume.history.document(at: names($0))?.id
         }
         let files = FileManager.default
         try tree.remount {
@@ -54,7 +54,7 @@ import Testing
         #expect(try tree.texts("b") == ["1 b", "2 a"])
         #expect(try tree.texts("a") == ["1 a", "2 a"])
         let now = try ["old/moved2", "old/dir2/x", "old/dir2/deep/y"].map {
-            try tree.volume.history(at: names($0))?.id
+            try tree.volume.history.document(at: names($0))?.id
         }
         #expect(now == ids)
         try tree.checkInvariants()
@@ -114,7 +114,7 @@ import Testing
         ).succeed().split(separator: "\n").map { $0.split(separator: "/").map(String.init) }
         #expect(found.map { $0.prefix(2) } == [["y", "b"]])
         let id = try #require(found.first?.last.flatMap { Identifier($0) })
-        let versions = try #require(try tree.volume.history(of: id)).versions
+        let versions = try #require(try tree.volume.history.document(id)).versions
         #expect(try versions.map { try tree.bytes(of: $0) } == [Array("text".utf8)])
         try tree.checkInvariants()
     }
@@ -212,8 +212,8 @@ import Testing
         #expect(tree.quiet())
         try tree.remount()
         #expect(tree.quiet())
-        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.versions.count == 1)
-        #expect(try tree.volume.history(at: names("7"))?.versions.count == 1)
+        #expect(try tree.volume.history.document(at: names("Doc.rtfd"))?.versions.count == 1)
+        #expect(try tree.volume.history.document(at: names("7"))?.versions.count == 1)
         #expect(tree.volume.journal.transactionCount < 10)
         try tree.checkInvariants()
     }
@@ -237,26 +237,26 @@ import Testing
         mkdir(away, 0o755)
         try tree.remount { try move(tree.real(""), away) }
         #expect(tree.quiet())
-        let problems = try tree.volume.status().problems
+        let problems = try VolumeStatus(of: tree.volume).problems
         #expect(problems.contains { $0.contains("\(count) of \(count) documents are missing") })
-        #expect(tree.volume.missingDocuments == count)
+        #expect(tree.volume.scan.missingDocuments == count)
         let last = "\(count - 1)"
-        #expect(try tree.volume.history(at: names(last))?.state == .current)
+        #expect(try tree.volume.history.document(at: names(last))?.state == .current)
         let key = try #require(try tree.item(last)).key
         #expect(try !tree.volume.journal.read { try $0.hub.isUnsent(key) })
         try tree.remount { try move(away, tree.real("")) }
         #expect(tree.quiet())
-        #expect(tree.volume.missingDocuments == 0)
+        #expect(tree.volume.scan.missingDocuments == 0)
         #expect(try tree.texts(last) == ["text \(last)"])
         // A person says that they were deleted.
         try tree.remount { try move(tree.real(""), away) }
         #expect(tree.quiet())
-        #expect(tree.volume.missingDocuments == count)
-        try tree.volume.acceptMissing()
+        #expect(tree.volume.scan.missingDocuments == count)
+        try tree.volume.scan.acceptMissing()
         #expect(tree.quiet())
-        #expect(tree.volume.missingDocuments == 0)
+        #expect(tree.volume.scan.missingDocuments == 0)
         #expect(try tree.item(last) == nil)
-        let left = try tree.volume.status().problems
+        let left = try VolumeStatus(of: tree.volume).problems
         #expect(!left.contains { $0.contains("are missing") })
         try tree.checkInvariants()
     }
@@ -268,7 +268,7 @@ import Testing
         #expect(tree.quiet())
         try tree.remount { for index in 1..<15 { unlink(tree.real("\(index)")) } }
         #expect(tree.quiet())
-        #expect(tree.volume.missingDocuments == 0)
+        #expect(tree.volume.scan.missingDocuments == 0)
         #expect(try tree.item("7") == nil && tree.item("0") != nil)
         try tree.checkInvariants()
     }

@@ -16,7 +16,7 @@ import Testing
 
     private func refusal(_ number: Int, _ path: String, of tree: ProgramTree) -> String? {
         do throws(VolumeError) {
-            try tree.volume.forget(version: number, at: names(path))
+            try tree.volume.retention.forget(version: number, at: names(path))
             return nil
         } catch {
             return error.code == .invalid ? error.message : "another error: \(error)"
@@ -38,7 +38,7 @@ import Testing
         #expect(refusal(1, "a", of: tree) == nil)
         #expect(try tree.texts("a") == ["2", "3"])
         #expect(refusal(3, "a", of: tree)?.contains("is the current version") == true)
-        try tree.volume.setLabel("mine", version: 2, at: names("a"))
+        try tree.volume.retention.setLabel("mine", version: 2, at: names("a"))
         #expect(refusal(2, "a", of: tree)?.contains("kept by its label “mine”") == true)
         try tree.checkInvariants()
     }
@@ -115,7 +115,7 @@ import Testing
         #expect(after.map(\.number) == kept)
         #expect(after.map(\.id).starts(with: before.map(\.id)) == isSent)
         #expect(try tree.bytes(of: #require(after.last)) == Array("new".utf8))
-        let problems = try tree.volume.status().problems
+        let problems = try VolumeStatus(of: tree.volume).problems
         #expect(problems.count == 1 && problems[0].hasPrefix("Version 2 of a was replaced"))
         tree.stop()
     }

@@ -16,7 +16,7 @@ import Testing
         try tree.mkdir("a/b", by: program)
         try tree.save("a/b/doc", "1", by: program)
         pace.pause(tree, 1)
-        let id = pace == .slow ? try tree.volume.history(at: names("a/b/doc"))?.id : nil
+        let id = pace == .slow ? try tree.volume.history.document(at: names("a/b/doc"))?.id : nil
         try tree.rename("a/b", "c", by: program)
         try tree.save("c/doc", "2", by: program)
         pace.pause(tree, 2)
@@ -25,7 +25,7 @@ import Testing
         try tree.rename("d/doc", "d/a/doc2", by: program)
         try tree.replace("d/a/doc2", Array("3".utf8), by: program)
         #expect(try tree.texts("d/a/doc2") == ["1", "2", "3"])
-        if let id { #expect(try tree.volume.history(at: names("d/a/doc2"))?.id == id) }
+        if let id { #expect(try tree.volume.history.document(at: names("d/a/doc2"))?.id == id) }
         try tree.checkInvariants()
     }
 
@@ -34,13 +34,13 @@ import Testing
         let tree = try ProgramTree()
         try tree.mkdir("dir", by: program)
         try tree.save("victim", "old", by: program)
-        let id = try tree.volume.history(at: names("victim"))?.id
+        let id = try tree.volume.history.document(at: names("victim"))?.id
         try tree.save("new", "new", by: program)
         pace.pause(tree, 1)
         try tree.rename("new", "victim", by: program)
         try tree.rename("victim", "dir/moved", by: program)
         #expect(try tree.texts("dir/moved") == ["old", "new"])
-        #expect(try tree.volume.history(at: names("dir/moved"))?.id == id)
+        #expect(try tree.volume.history.document(at: names("dir/moved"))?.id == id)
         try tree.checkInvariants()
     }
 
@@ -122,7 +122,7 @@ import Testing
         pace.pause(tree, 2)
         #expect(try tree.texts("b") == ["B1", "A2"])
         #expect(try tree.texts("a") == ["A1", "A2"])
-        #expect(try tree.volume.history(at: names("a"))?.state == .deleted)
+        #expect(try tree.volume.history.document(at: names("a"))?.state == .deleted)
         try tree.save("b", "B3", by: program)
         #expect(tree.quiet())
         #expect(try tree.texts("a") == ["A1", "A2"])

@@ -111,7 +111,7 @@ import Testing
         #expect(try tree.texts("gone.txt").count > 0, "not 90 days old")
         machine.live(11 * RetentionTests.day)
         _ = try tree.thin()
-        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("gone.txt")) == nil)
     }
 
     @Test("a hub's clock that jumps ahead thins nothing", arguments: [false, true])
@@ -119,11 +119,11 @@ import Testing
         let machine = Machine()
         let tree = try makeTree(machine)
         let wrong = 366 * RetentionTests.day
-        tree.volume.hear(hubTime: machine.clocks.wall() + (stays ? 0 : wrong))
+        tree.volume.retention.hear(hubTime: machine.clocks.wall() + (stays ? 0 : wrong))
         try expectAll(tree)
         for _ in 0..<5 {
             machine.live(RetentionTests.day / 10)
-            tree.volume.hear(hubTime: machine.clocks.wall() + (stays ? wrong : 0))
+            tree.volume.retention.hear(hubTime: machine.clocks.wall() + (stays ? wrong : 0))
             try expectAll(tree)
         }
     }
@@ -153,7 +153,7 @@ import Testing
         #expect(left.count <= 3 && left.last == "5")
         machine.live(91 * RetentionTests.day)
         _ = try tree.thin()
-        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("gone.txt")) == nil)
         #expect(try tree.texts("a.txt").last == "5")
         try tree.checkInvariants()
     }
@@ -174,7 +174,7 @@ import Testing
         #expect(try tree.texts("gone.txt").count > 0)
         machine.live(45 * RetentionTests.day)
         _ = try tree.thin()
-        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("gone.txt")) == nil)
     }
 
     @Test("the hub's clock has priority over this machine's")
@@ -183,14 +183,14 @@ import Testing
         let tree = try makeTree(machine)
         let time = machine.clocks.wall()
         machine.setWallClock(by: 366 * RetentionTests.day)
-        tree.volume.hear(hubTime: time)
+        tree.volume.retention.hear(hubTime: time)
         // By the machine's own clock, half a year would have passed.
         machine.live(45 * RetentionTests.day)
         _ = try tree.thin()
         #expect(try tree.texts("gone.txt").last == "3")
         machine.live(46 * RetentionTests.day)
         _ = try tree.thin()
-        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("gone.txt")) == nil)
     }
 
     @Test(
@@ -199,7 +199,7 @@ import Testing
     func untold(state: String) throws {
         let machine = Machine()
         let tree = try makeTree(machine)
-        let id = try #require(try tree.volume.history(at: names("gone.txt"))).id
+        let id = try #require(try tree.volume.history.document(at: names("gone.txt"))).id
         let key = try #require(try tree.volume.journal.read { try $0.item(id: id) }).key
         try tree.volume.perform { t in
             switch state {
@@ -218,14 +218,14 @@ import Testing
             try t.removeMirror(id)
         }
         _ = try tree.thin()
-        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.volume.history.document(at: names("gone.txt")) == nil)
     }
 
     @Test("the version that a conflict was made from stays")
     func conflict() throws {
         let machine = Machine()
         let tree = try makeTree(machine)
-        let versions = try #require(try tree.volume.history(at: names("a.txt"))).versions
+        let versions = try #require(try tree.volume.history.document(at: names("a.txt"))).versions
         try tree.volume.perform { t in try t.setKind(versions[2].id, .conflict) }
         machine.live(2 * RetentionTests.day)
         _ = try tree.thin()

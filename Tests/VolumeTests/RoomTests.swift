@@ -58,7 +58,7 @@ import Testing
                 try wait(for: "room") { try free(disk) > 18_000_000 }
             }
             #expect(try tree.texts("kept") == ["1"])
-            let status = try tree.volume.status()
+            let status = try VolumeStatus(of: tree.volume)
             #expect(status.notices.contains { $0.contains("were removed since") })
             #expect(status.problems == [])
             try tree.checkInvariants()
@@ -74,7 +74,7 @@ import Testing
                 saved.append(noise.bytes(900_000))
                 try tree.save("a", saved[saved.count - 1], by: program)
                 if number == 2 {
-                    try tree.volume.setLabel("mine", version: 2, at: names("a"))
+                    try tree.volume.retention.setLabel("mine", version: 2, at: names("a"))
                 }
                 #expect(tree.quiet())
             }
@@ -166,7 +166,7 @@ import Testing
             }
             try tree.unlink("big", by: program)
             var tries = 0
-            try tree.volume.withRoom(for: 12_000_000) { () throws(Errno) in
+            try tree.volume.room.withRoom(for: 12_000_000) { () throws(Errno) in
                 tries += 1
                 if tries == 1 { throw .noSpace }
             }
@@ -179,7 +179,7 @@ import Testing
     @Test func aWriteIsTriedAgainWhileThereIsSpace() throws {
         try onSmallDisk { tree, _ in
             var tries = 0
-            try tree.volume.withRoom { () throws(Errno) in
+            try tree.volume.room.withRoom { () throws(Errno) in
                 tries += 1
                 if tries < 5 { throw .noSpace }
             }
@@ -217,7 +217,7 @@ import Testing
             #expect(tree.quiet())
             let before = try tree.versions("a")
             #expect(throws: Errno.noSpace) {
-                try tree.volume.withRoom(for: 1 << 40) { () throws(Errno) in
+                try tree.volume.room.withRoom(for: 1 << 40) { () throws(Errno) in
                     throw .noSpace
                 }
             }
@@ -242,7 +242,7 @@ import Testing
                 #expect(tree.contents("p.pages/small") == small)
             }
             #expect(try tree.item("p.pages")?.current != nil)
-            let status = try tree.volume.status()
+            let status = try VolumeStatus(of: tree.volume)
             #expect(status.notices.contains { $0.contains("were removed since") })
             #expect(status.problems == [])
             try tree.checkInvariants()
@@ -257,7 +257,7 @@ import Testing
             try tree.unlink("big", by: program)
             let next = try tree.open("big", O_WRONLY | O_CREAT | O_EXCL, by: program)
             var tries = 0
-            try tree.volume.withRoom(for: 12_000_000) { () throws(Errno) in
+            try tree.volume.room.withRoom(for: 12_000_000) { () throws(Errno) in
                 tries += 1
                 if tries == 1 { throw .noSpace }
             }
@@ -279,7 +279,7 @@ import Testing
             #expect(handle.node.writing.preImages != nil)
             let bytes = try free(disk) - 1_000_000
             #expect(throws: Errno.noSpace) {
-                try tree.volume.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
+                try tree.volume.room.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
             }
             #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
         }
@@ -306,7 +306,7 @@ import Testing
         #expect(tree.volume.recorder.freeable.bytes < 1_000_000)
         let bytes = try free(disk.path) - 1_000_000
         #expect(throws: Errno.noSpace) {
-            try tree.volume.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
+            try tree.volume.room.withRoom(for: bytes) { () throws(Errno) in throw .noSpace }
         }
         #expect(tree.volume.room.hasFailed, "The search knew that nothing may be removed.")
         tree.close(handle)
@@ -328,7 +328,7 @@ import Testing
             #expect(tree.volume.packs.bytes() > 5_000_000)
             tree.close(handle)
             #expect(tree.quiet())
-            try tree.volume.withRoom(for: 14_000_000) { () throws(Errno) in
+            try tree.volume.room.withRoom(for: 14_000_000) { () throws(Errno) in
                 guard let free = try? free(disk), free > 14_000_000 else { throw .noSpace }
             }
             #expect(tree.volume.packs.bytes() < 1_000_000)

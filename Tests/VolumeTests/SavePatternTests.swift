@@ -97,7 +97,7 @@ enum Pace: CaseIterable, Sendable {
         let tree = try ProgramTree()
         let program = Program(process: 100, name: "vim")
         try tree.save("doc.txt", "one\n", by: program)
-        let id = try #require(try tree.volume.history(at: names("doc.txt"))).id
+        let id = try #require(try tree.volume.history.document(at: names("doc.txt"))).id
         if pattern.name.hasPrefix("backup is a hard link") {
             try tree.link("doc.txt", "doc.orig", by: program)
         }
@@ -108,7 +108,7 @@ enum Pace: CaseIterable, Sendable {
             try pattern.save(tree, Array(text.utf8), program)
             expected.append(text)
         }
-        let history = try #require(try tree.volume.history(at: names("doc.txt")))
+        let history = try #require(try tree.volume.history.document(at: names("doc.txt")))
         #expect(history.id == id)
         #expect(try tree.texts("doc.txt") == expected)
         try checkChain(history, program.name)

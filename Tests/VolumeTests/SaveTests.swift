@@ -18,13 +18,13 @@ import Testing
         try tree.save("a", "one", by: program)
         try tree.save("a", "two", by: other)
         let after = cl_clock_realtime_ns()
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.versions.map(\.program) == ["nano", "cp"])
         #expect(history.versions.map(\.person) == ["root", "nobody"])
         #expect(history.versions.map(\.durability) == [.disk, .disk])
         #expect(history.versions.allSatisfy { before <= $0.saved && $0.saved <= after })
         #expect(history.versions[0].modified < history.versions[1].modified)
-        #expect(history.versions[0].deviceName == Volume.hostName)
+        #expect(history.versions[0].deviceName == VolumeIdentity.hostName)
         #expect(history.state == .current)
         try tree.checkInvariants()
     }
@@ -78,7 +78,7 @@ import Testing
         #expect(try tree.texts("a") == ["content", ""])
         try tree.save("a", "again", by: program)
         #expect(try tree.texts("a") == ["content", "", "again"])
-        #expect(try tree.volume.status(at: names("a")).durability == .disk)
+        #expect(try tree.volume.states.status(at: names("a")).durability == .disk)
         try tree.checkInvariants()
     }
 
@@ -94,7 +94,7 @@ import Testing
         dup2(below, handle.descriptor)
         close(below)
         _ = tree.volume.recorder.catchUp(with: .path(names("a")), timeoutSeconds: 20)
-        #expect(try tree.volume.status(at: names("a")).state == .writing)
+        #expect(try tree.volume.states.status(at: names("a")).state == .writing)
         let opened = try check(cl_reopen(handle.path, O_RDWR))
         dup2(opened, handle.descriptor)
         close(opened)
@@ -125,17 +125,17 @@ import Testing
     {
         let tree = try ProgramTree()
         try tree.save("a", "mine", by: program)
-        let id = try #require(try tree.volume.history(at: names("a"))).id
+        let id = try #require(try tree.volume.history.document(at: names("a"))).id
         pace.pause(tree, 1)
         try tree.unlink("a", by: program)
         pace.pause(tree, 2)
         try tree.save("a", "yours", by: other)
-        let history = try #require(try tree.volume.history(at: names("a")))
+        let history = try #require(try tree.volume.history.document(at: names("a")))
         #expect(history.id != id)
         #expect(try tree.texts("a") == ["yours"])
-        let deleted = try tree.volume.deletedDocuments(in: [])
+        let deleted = try tree.volume.history.deletedDocuments(in: [])
         #expect(deleted.map(\.id) == [id])
-        let old = try #require(try tree.volume.history(of: id))
+        let old = try #require(try tree.volume.history.document(id))
         #expect(old.state == .deleted)
         #expect(try tree.bytes(of: old.versions[0]) == Array("mine".utf8))
         try tree.checkInvariants()
@@ -197,7 +197,7 @@ import Testing
         let expected = isSave ? ["first", "second", "third!"] : ["first", "third!"]
         #expect(try tree.texts("a") == expected)
         if isSave {
-            let history = try #require(try tree.volume.history(at: names("a")))
+            let history = try #require(try tree.volume.history.document(at: names("a")))
             #expect(history.versions.map(\.program) == ["nano", "nano", "cp"])
         }
         try tree.checkInvariants()
@@ -239,7 +239,7 @@ import Testing
         try tree.write(one, Array("1".utf8))
         tree.close(one)
         #expect(try tree.texts("a") == ["0"])
-        #expect(try tree.volume.history(at: names("a"))?.state == .writing)
+        #expect(try tree.volume.history.document(at: names("a"))?.state == .writing)
         try tree.write(two, Array("2".utf8))
         tree.close(two)
         #expect(try tree.texts("a") == ["0", "2"])
@@ -255,7 +255,7 @@ import Testing
         map.storeBytes(of: UInt8(ascii: "x"), as: UInt8.self)
         tree.close(handle)
         usleep(100_000)
-        #expect(try tree.volume.history(at: names("a"))?.state == .writing)
+        #expect(try tree.volume.history.document(at: names("a"))?.state == .writing)
         map.storeBytes(of: UInt8(ascii: "y"), toByteOffset: 1, as: UInt8.self)
         munmap(map, 10)
         #expect(tree.quiet())
@@ -271,8 +271,8 @@ import Testing
         stat(tree.real("a"), &status)
         let time = FileSnapshot(status).modified
         try tree.save("a", "2", by: program)
-        let history = try #require(try tree.volume.history(at: names("a")))
-        let content = try tree.volume.content(of: history.versions[0].id)
+        let history = try #require(try tree.volume.history.document(at: names("a")))
+        let content = try tree.volume.versions.content(of: history.versions[0].id)
         #expect(content.manifest.entries[0].mode == 0o640)
         #expect(content.manifest.entries[0].modified == time)
         #expect(history.versions[0].modified == time)

@@ -92,11 +92,11 @@ struct ShortenedFileTests {
         #expect(try texts(tree).isSubset(of: [long, "whole"]))
         if naming == .renamed {
             #expect(tree.contents("a~") == Array(long.utf8.prefix(5)), "Btrfs does this")
-            #expect(try tree.volume.status().problems.contains { $0.contains("a~") })
+            #expect(try VolumeStatus(of: tree.volume).problems.contains { $0.contains("a~") })
             try tree.save("a~", "finished", by: program)
             #expect(tree.quiet())
             #expect(try tree.texts("a~").last == "finished")
-            #expect(try tree.volume.status().problems == [])
+            #expect(try VolumeStatus(of: tree.volume).problems == [])
             try tree.checkInvariants()
         }
         tree.stop()

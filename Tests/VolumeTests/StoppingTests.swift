@@ -107,10 +107,10 @@ import Testing
         isBusy.wait()
         tree.volume.prepareToStop()
         #expect {
-            try tree.volume.status(at: [Name("f")])
+            try tree.volume.states.status(at: [Name("f")])
         } throws: { ($0 as? VolumeError)?.code == .busy }
         #expect {
-            try tree.volume.wait(for: .disk, at: [Name("f")], timeoutSeconds: 600)
+            try tree.volume.safety.wait(for: .disk, at: [Name("f")], timeoutSeconds: 600)
         } throws: { ($0 as? VolumeError)?.code == .busy }
         mayGoOn.signal()
         tree.stop()

@@ -24,7 +24,7 @@ import Testing
         #expect(tree.quiet())
         let end = Date(timeIntervalSinceNow: 20)
         while !tree.volume.store.reserve.isWhole, Date() < end { usleep(5000) }
-        let status = try tree.volume.status()
+        let status = try VolumeStatus(of: tree.volume)
         var taken: Int64 = 0
         for path in try FileManager.default.subpathsOfDirectory(atPath: tree.store)
         where !path.hasPrefix("tree") {
@@ -114,19 +114,26 @@ import Testing
             try tree.save("a", contents.last!, by: program)
         }
         tree.quiet()
-        try tree.volume.setLabel("mine", version: 3, at: names("a"))
+        try tree.volume.retention.setLabel("mine", version: 3, at: names("a"))
         let full = packBytes(tree)
-        for number in [1, 2, 4, 5] { try tree.volume.forget(version: number, at: names("a")) }
-        #expect(throws: VolumeError.self) { try tree.volume.forget(version: 6, at: names("a")) }
-        #expect(throws: VolumeError.self) { try tree.volume.forget(version: 9, at: names("a")) }
+        for number in [1, 2, 4, 5] {
+            try tree.volume.retention.forget(version: number, at: names("a"))
+        }
+        #expect(throws: VolumeError.self) {
+            try tree.volume.retention.forget(version: 6, at: names("a"))
+        }
+        #expect(throws: VolumeError.self) {
+            try tree.volume.retention.forget(version: 9, at: names("a"))
+        }
         let end = Date(timeIntervalSinceNow: 5)
         while packBytes(tree) > full / 3, Date() < end { usleep(5000) }
         #expect((400_000..<410_000).contains(packBytes(tree)))
         #expect(try tree.versions("a") == [contents[2], contents[5]])
-        #expect(try tree.volume.history(at: names("a"))?.versions.first?.label == "mine")
+        #expect(try tree.volume.history.document(at: names("a"))?.versions.first?.label == "mine")
         try tree.checkInvariants()
         try tree.save("a", "next", by: program)
-        #expect(try tree.volume.history(at: names("a"))?.versions.map(\.number) == [3, 6, 7])
+        #expect(
+            try tree.volume.history.document(at: names("a"))?.versions.map(\.number) == [3, 6, 7])
         try tree.checkInvariants()
     }
 
@@ -139,8 +146,9 @@ import Testing
         try tree.save("b", "1", by: program)
         try tree.save("b", "2", by: program)
         tree.quiet()
-        let versions = try #require(try tree.volume.history(at: names("a"))).versions
-        let first = try tree.volume.content(of: versions[0].id).manifest.entries[0].chunks[0].id
+        let versions = try #require(try tree.volume.history.document(at: names("a"))).versions
+        let manifest = try tree.volume.versions.content(of: versions[0].id).manifest
+        let first = manifest.entries[0].chunks[0].id
         let place = try #require(try tree.volume.journal.read { try $0.place(of: first) })
         try tree.remount {
             let path = tree.store + "/chunks/" + packName(place.pack)
@@ -153,7 +161,7 @@ import Testing
         #expect(throws: VolumeError.self) { try tree.bytes(of: versions[0]) }
         #expect(try tree.bytes(of: versions[1]) == contents[1])
         #expect(try tree.texts("b") == ["1", "2"])
-        let damage = tree.volume.examine(repair: true, progress: { _, _ in })
+        let damage = Examination.findings(in: tree.volume, repair: true, progress: { _, _ in })
             .filter { $0.severity == .damage }
         #expect(damage.count == 1)
         #expect(damage.first?.message.contains("Version 1 of a ") == true)

@@ -87,16 +87,18 @@ import Testing
         try tree.mkdir("d", by: program)
         try tree.save("d/x", "x", by: program)
         #expect(tree.quiet())
-        try tree.volume.setLabel("mine", version: 1, at: names("mine"))
+        try tree.volume.retention.setLabel("mine", version: 1, at: names("mine"))
         for name in ["gone", "mine", "d/x"] { try tree.unlink(name, by: program) }
         try tree.rmdir("d", by: program)
         #expect(tree.quiet())
         usleep(1_100_000)
         try tree.remount()
         let end = Date(timeIntervalSinceNow: 5)
-        while try tree.volume.history(at: names("gone")) != nil, Date() < end { usleep(5000) }
-        #expect(try tree.volume.history(at: names("gone")) == nil)
-        #expect(try tree.volume.history(at: names("d")) == nil)
+        while try tree.volume.history.document(at: names("gone")) != nil, Date() < end {
+            usleep(5000)
+        }
+        #expect(try tree.volume.history.document(at: names("gone")) == nil)
+        #expect(try tree.volume.history.document(at: names("d")) == nil)
         #expect(try tree.texts("mine") == ["m"])
         #expect(try tree.texts("kept") == ["1"])
         try tree.checkInvariants()

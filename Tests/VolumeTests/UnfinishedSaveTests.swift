@@ -92,9 +92,11 @@ struct UnfinishedSaveTests {
     }
 
     private func contents(_ tree: ProgramTree, _ how: Saving) throws -> [[UInt8]] {
-        guard let history = try tree.volume.history(at: names(how.document)) else { return [] }
+        guard let history = try tree.volume.history.document(at: names(how.document)) else {
+            return []
+        }
         return try history.versions.map { version in
-            let content = try tree.volume.content(of: version.id)
+            let content = try tree.volume.versions.content(of: version.id)
             let index = content.manifest.entries.firstIndex { $0.kind == .file } ?? 0
             return try tree.bytes(content, entry: index)
         }
@@ -117,7 +119,7 @@ struct UnfinishedSaveTests {
         } else {
             #expect(after == before)
             #expect(tree.contents(how.file) == held)
-            let problems = try tree.volume.status().problems
+            let problems = try VolumeStatus(of: tree.volume).problems
             #expect(problems.contains { $0.contains("the machine stopped") })
         }
         #expect(how == .new ? after.isEmpty : after.contains(first))
@@ -163,7 +165,7 @@ struct UnfinishedSaveTests {
             try tree.texts("a").last == "new" ? true : nil
         }
         try losePower(tree, keepsLog: false) { Glibc.close(held) }
-        #expect(try tree.volume.history(at: names("a~"))?.versions.isEmpty ?? true)
+        #expect(try tree.volume.history.document(at: names("a~"))?.versions.isEmpty ?? true)
         #expect(try tree.texts("a") == ["new"])
         tree.stop()
     }
@@ -273,7 +275,7 @@ struct UnfinishedSaveTests {
         try waitUntilKnown(tree)
         try losePower(tree, keepsLog: false, again)
         #expect(try tree.texts("a") == ["one"])
-        #expect(try tree.volume.status().problems == [])
+        #expect(try VolumeStatus(of: tree.volume).problems == [])
         try tree.append("a", Array("two".utf8), by: program)
         #expect(tree.quiet())
         #expect(try tree.texts("a") == ["one", "onetwo"])

@@ -113,9 +113,11 @@ package final class Applier: Applying {
         for step in steps {
             let places = step.places.map(\.path)
             guard let from = places.first, let to = places.last else { continue }
-            guard brought.contains(where: from.starts) || step.expects(volume.snapshot(at: from))
+            guard
+                brought.contains(where: from.starts)
+                    || step.expects(volume.items.snapshot(at: from))
             else {
-                for path in places { volume.recheck(path) }
+                for path in places { volume.scan.recheck(path) }
                 return false
             }
             brought.insert(to)
@@ -135,7 +137,7 @@ package final class Applier: Applying {
         do throws(VolumeError) { result = try carryOut(step, isHeld: isHeld) } catch {
             return .failed(error.message)
         }
-        if result == .changed, let place = step.places.first { volume.recheck(place.path) }
+        if result == .changed, let place = step.places.first { volume.scan.recheck(place.path) }
         return result
     }
 
@@ -143,7 +145,7 @@ package final class Applier: Applying {
         -> ApplierResult
     {
         if let (incoming, place) = step.arrival {
-            try volume.applyLocalAttributes(incoming, for: place.path)
+            try volume.arrivals.applyLocalAttributes(incoming, for: place.path)
         }
         switch step {
         case .replacePackage(_, let place, let inode, let changed),
@@ -228,7 +230,7 @@ package final class Applier: Applying {
     /// Compares a package before its step. It is compared again afterwards, when no program can
     /// reach it any more.
     private func look(_ place: TreePlace, _ inode: UInt64, _ changed: Int64) -> ApplierResult? {
-        guard let found = volume.packageState(at: place.path) else { return .gone }
+        guard let found = PackageState(at: place.path, in: volume.root) else { return .gone }
         if found.inode != inode || found.changed > changed { return .changed }
         return found.isBusy ? .open : nil
     }
@@ -237,7 +239,9 @@ package final class Applier: Applying {
         _ incoming: String, _ place: TreePlace, _ changed: Int64, _ order: ApplierOrder
     ) -> ApplierResult {
         let applierGuard = session.driver.applierGuard
-        let isChanged = volume.incomingPackageState(incoming).map {
+        let isChanged = PackageState(
+            at: [Name(incoming)], in: volume.arrivals.directory, countsRoot: false
+        ).map {
             $0.changed > changed || $0.isBusy
         }
         guard isChanged == true else {
@@ -248,7 +252,7 @@ package final class Applier: Applying {
         let back = "back." + incoming
         let aside = ApplierOrder.Action.rename(
             incoming: incoming, from: [], to: [Name(ApplierGuard.name), Name(back)], flags: 0)
-        guard ask(ApplierOrder(action: aside)) == 0, let now = volume.inode(at: place.path)
+        guard ask(ApplierOrder(action: aside)) == 0, let now = volume.items.inode(at: place.path)
         else { return .done }
         applierGuard.begin(
             .replacePackage(incoming: back, at: place, inode: now, changed: .max))
@@ -268,7 +272,9 @@ package final class Applier: Applying {
     private func finishRemoval(
         _ aside: String, _ place: TreePlace, _ changed: Int64, _ order: ApplierOrder
     ) -> ApplierResult {
-        let isChanged = volume.incomingPackageState(aside).map {
+        let isChanged = PackageState(
+            at: [Name(aside)], in: volume.arrivals.directory, countsRoot: false
+        ).map {
             $0.changed > changed || $0.isBusy
         }
         var left = aside

@@ -34,7 +34,7 @@ package final class ApplierGuard: Sendable {
         self.tree = tree
         volume = tree.volume
         let incoming = SharedDescriptor(
-            owning: try check(cl_openat(volume.incomingDirectory, ".", Flag.path, 0)))
+            owning: try check(cl_openat(volume.arrivals.directory, ".", Flag.path, 0)))
         self.incoming = tree.nodes.enterBeside(
             incoming, inode: UInt64(try incoming.status().st_ino))
     }
@@ -170,7 +170,8 @@ extension ApplierGuard {
         }
         guard node.inode == inode,
             // A node with several names has the path that was used last.
-            tree.nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
+            tree.nodes.path(of: node) == place.path
+                || volume.items.inode(at: place.path) == node.inode
         else { throw refuse(.changed) }
     }
 

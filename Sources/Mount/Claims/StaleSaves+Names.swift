@@ -13,7 +13,7 @@ extension StaleSaves {
     ) -> NamedBase? {
         guard isKnown(status) else { return nil }
         var status = status
-        volume.present(&status) { file.raw }
+        volume.hydration.present(&status) { file.raw }
         return base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
     }
 
@@ -107,7 +107,7 @@ extension StaleSaves {
     ) -> Bases {
         guard let replaced else {
             let (old, new) = (Name(cString: here.name), Name(cString: there.name))
-            if new.isBackup(of: old) || volume.isLocal(there.name) {
+            if new.isBackup(of: old) || volume.ignoreFile.isLocal(there.name) {
                 noteVacated(
                     moved.status, here.name, in: here.parent, isGone: false, by: caller)
             }

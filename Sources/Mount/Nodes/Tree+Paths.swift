@@ -84,6 +84,8 @@ extension Tree {
 
     /// The history of a document, with errors as errno.
     func history(at path: [Name]) throws(Errno) -> DocumentHistory? {
-        do throws(VolumeError) { return try volume.history(at: path) } catch { throw Errno(error) }
+        do throws(VolumeError) { return try volume.history.document(at: path) } catch {
+            throw Errno(error)
+        }
     }
 }

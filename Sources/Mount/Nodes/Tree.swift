@@ -46,7 +46,7 @@ final class Tree: Sendable {
             var status = stat()
             if let descriptor = position.descriptor {
                 try check(cl_fstat(descriptor.raw, &status))
-                volume.present(&status) { descriptor.raw }
+                volume.hydration.present(&status) { descriptor.raw }
             } else {
                 let parent = try directory(at: position)
                 try position.name.asCString { (name) throws(Errno) in
@@ -125,7 +125,7 @@ final class Tree: Sendable {
     /// Adjusts the attributes of the item with this name to what programs are shown.
     func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
         var file: SharedDescriptor?
-        volume.present(&status) {
+        volume.hydration.present(&status) {
             file = try? SharedDescriptor(pathOf: name, in: directory)
             return file?.raw
         }
@@ -136,7 +136,7 @@ final class Tree: Sendable {
     func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
         guard let found = try? file.status() else { return }
         var shown = found
-        volume.present(&shown) { file.raw }
+        volume.hydration.present(&shown) { file.raw }
         wire.blocks = UInt64(shown.st_blocks)
         wire.mtime = cf_sx_time(shown.st_mtim)
         wire.ctime = cf_sx_time(shown.st_ctim)

@@ -47,7 +47,7 @@ final class FileCreation: Sendable {
                 fresh: made.isNew ? freshFlags(name) : nil)
             if made.isNew {
                 let base = staleSaves.noteMade(status, name, in: parent, by: caller)
-                volume.created(
+                volume.events.created(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: status, seen: base, isWriting: flags & O_ACCMODE != O_RDONLY,
                     by: callers.actor(caller))
@@ -119,7 +119,7 @@ final class FileCreation: Sendable {
     }
 
     private func freshFlags(_ name: UnsafePointer<CChar>) -> Node.Flags {
-        volume.isLocal(name) ? [.local, .unsaved] : .unsaved
+        volume.ignoreFile.isLocal(name) ? [.local, .unsaved] : .unsaved
     }
 
     /// Handles FUSE_TMPFILE, which libfuse does not know: creates a file without a name. Returns

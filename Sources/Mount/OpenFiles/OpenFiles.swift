@@ -106,7 +106,7 @@ final class OpenFiles: Sendable {
         let unique = unique ?? handle.caller.unique
         // A descriptor of this process that can write would look like a program that still writes.
         handle.close()
-        if let contents = handle.contents { volume.endUse(contents) }
+        if let contents = handle.contents { volume.hydration.endUse(contents) }
         if handle.isCreator { tree.nodes.remove(.unsaved, from: handle.node) }
         if handle.writes { claims.tellClosed(handle) }
         if !end(handle, unique: unique, mayBlock: false) {
@@ -129,7 +129,7 @@ final class OpenFiles: Sendable {
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
                 (content) throws(Errno) -> Void in
                 self.staleSaves.noteWritten(handle)
-                self.volume.closeWriter(
+                self.volume.writing.close(
                     &content.writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
                     unique: unique,
                     displaced: handle.state.displaced.load(ordering: .relaxed))
@@ -162,7 +162,7 @@ final class OpenFiles: Sendable {
         else { return }
         do throws(Errno) {
             _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
-                try self.volume.endCoordinatedWrite(
+                try self.volume.writing.endCoordinatedWrite(
                     &content.writing, file: file.raw, status: status, traits: self.tree.traits(node)
                 )
             }

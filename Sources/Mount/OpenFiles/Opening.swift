@@ -70,8 +70,8 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
-        if let contents { volume.endUse(contents) }
-        if isNew, writes, !isCounted, let known { volume.isNotOpened(known) }
+        if let contents { volume.hydration.endUse(contents) }
+        if isNew, writes, !isCounted, let known { volume.events.isNotOpened(known) }
         files.leave(state, lease: lease, claim: claim)
         files.tree.nodes.endUse(of: node, state)
         whenAbandoned?()
@@ -163,7 +163,7 @@ final class Opening: @unchecked Sendable {
         }
         let size = Int64(try file.status().st_size)
         let bytes = truncates ? size : min(size, volume.settings.copiedSizeMax)
-        let old = OldContents(of: volume)
+        let old = volume.oldContents
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let step = try attempt(patience)
             if case .needs(.room) = step { throw .noSpace }
@@ -188,7 +188,7 @@ final class Opening: @unchecked Sendable {
                 self.truncates
                 ? self.files.staleSaves.base(
                     of: self.caller, replacing: status, self.file, self.node) : nil
-            let access = try self.volume.openForWriting(
+            let access = try self.volume.writing.open(
                 &content.writing, file: self.file.raw, status: status,
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
@@ -268,7 +268,7 @@ final class Opening: @unchecked Sendable {
 
     /// Tells the volume that an open it knows has failed.
     private func takeBack(_ content: inout OpenState.Content) {
-        volume.closeWriter(
+        volume.writing.close(
             &content.writing, file: file.raw, traits: files.tree.traits(node), unique: caller.unique
         )
     }
@@ -287,7 +287,7 @@ final class Opening: @unchecked Sendable {
         guard !isNew, contents == nil else { return .ready }
         let status = try file.status()
         looked = status
-        switch try volume.use(file.raw, status: status) {
+        switch try volume.hydration.use(file.raw, FileSnapshot(status)) {
         case .here: return .ready
         case .evicting: return .moment
         case .absent(let found): contents = found
@@ -388,7 +388,7 @@ final class Opening: @unchecked Sendable {
     private func noteSeen() -> SeenVersions.Sight {
         if isNew { return writes ? files.staleSaves.created(node.inode, by: caller) : .full }
         guard var status = looked else { return .full }
-        if contents != nil { volume.present(&status) { file.raw } }
+        if contents != nil { volume.hydration.present(&status) { file.raw } }
         return files.staleSaves.noteOpened(
             node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,
             writes: writes, truncates: truncates)
@@ -400,7 +400,7 @@ final class Opening: @unchecked Sendable {
         guard preImages == nil, contents?.isComplete ?? true,
             files.passthrough.isOn,
             // Only writes that pass through this process can wait for space to be freed.
-            !(writes && volume.isTight)
+            !(writes && volume.room.isTight)
         else { return .daemon }
         let backing = files.passthrough.open(file)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
@@ -420,9 +420,9 @@ final class Opening: @unchecked Sendable {
         let target = SharedDescriptor(
             owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
                 ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
-        if contents != nil { volume.willEmpty(inode: node.inode) }
+        if contents != nil { volume.hydration.willEmpty(inode: node.inode) }
         _ = try files.callers.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
-        if contents != nil { try volume.didEmpty(file.raw) }
+        if contents != nil { try PlaceholderMark.remove(from: file.raw) }
     }
 
     /// Whether writes must pass through this process so that set-ID bits and capabilities are

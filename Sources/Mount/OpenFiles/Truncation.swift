@@ -24,10 +24,10 @@ struct Truncation: Sendable {
     ) throws(Errno) {
         let (state, _) = tree.nodes.use(node, file)
         // The file's bytes must not be evicted until it has been truncated.
-        _ = volume.preventEviction(node.inode)
+        _ = volume.hydration.preventEviction(node.inode)
         let end: @Sendable () -> Void = {
             tree.nodes.endUse(of: node, state)
-            volume.allowEviction(node.inode)
+            volume.hydration.allowEviction(node.inode)
         }
         let goOn: @Sendable (Request, Patience?) throws(Errno) -> Void = {
             request, needed throws(Errno) in
@@ -55,7 +55,7 @@ struct Truncation: Sendable {
             }
         }
         let bytes = Int64(try file.status().st_size)
-        let old = OldContents(of: volume)
+        let old = volume.oldContents
         return try old.movingAside(for: bytes) { (patience) throws(Errno) in
             let needed = try attempt(state, patience)
             if needed == .room { throw .noSpace }
@@ -74,7 +74,7 @@ struct Truncation: Sendable {
             let seen =
                 isWhole
                 ? operations.staleSaves.base(of: caller, replacing: before, file, node) : nil
-            let needed = try volume.willTruncate(
+            let needed = try volume.writing.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
                 traits: tree.traits(node), isWriter: open?.writes ?? false, seen: seen,
                 unique: caller.unique, patience: patience, by: actor)
@@ -86,7 +86,7 @@ struct Truncation: Sendable {
                 throw error
             }
             let after = try file.status()
-            volume.didTruncate(
+            volume.writing.didTruncate(
                 &content.writing, file: file.raw, status: after, traits: tree.traits(node),
                 by: actor)
             if isWhole {
@@ -102,9 +102,9 @@ struct Truncation: Sendable {
     private func change(_ handle: Handle?, isGuarded: Bool) throws(Errno) {
         let descriptor = try writable(handle, isGuarded: isGuarded)
         let isAbsent = PlaceholderMark(of: file.raw) != nil
-        if isAbsent { volume.willEmpty(inode: node.inode) }
+        if isAbsent { volume.hydration.willEmpty(inode: node.inode) }
         _ = try operations.callers.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
-        if isAbsent { try volume.didEmpty(file.raw) }
+        if isAbsent { try PlaceholderMark.remove(from: file.raw) }
     }
 
     /// A descriptor for truncating. A file that a program has open for writing may be read-only by

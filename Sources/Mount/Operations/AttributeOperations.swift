@@ -60,10 +60,10 @@ final class AttributeOperations: Sendable {
                 self.setattr(request, id, values, which: which, handle: handle)
             }
             // The file's bytes must not be evicted until it has been truncated.
-            guard volume.preventEviction(node.inode) else {
+            guard volume.hydration.preventEviction(node.inode) else {
                 return fetcher.retry(request, else: {}, again)
             }
-            defer { volume.allowEviction(node.inode) }
+            defer { volume.hydration.allowEviction(node.inode) }
             if size > 0 { guard try fetcher.haveWhole(request, found, again) else { return } }
             let truncation = Truncation(
                 operations: self, node: node, file: found, size: size, handle: handle,
@@ -98,15 +98,15 @@ final class AttributeOperations: Sendable {
         let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
         var status = try file.status()
         if which & (noted & ~FUSE_SET_ATTR_MTIME) != 0, status.st_mode & S_IFMT == S_IFDIR {
-            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
+            volume.events.protectionChanged(ofDirectory: node.inode, file: file.raw)
         } else if which & noted != 0 {
-            volume.attributesChanged(inode: node.inode)
+            volume.events.attributesChanged(inode: node.inode)
         }
         if let known { staleSaves.retimed(known, as: status) }
-        volume.attributesSet(
+        volume.hydration.attributesSet(
             on: file.raw, status: status,
             modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
-        volume.present(&status) { file.raw }
+        volume.hydration.present(&status) { file.raw }
         let position = tree.nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
         tree.numbers.show(&status)

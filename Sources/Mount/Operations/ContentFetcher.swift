@@ -55,7 +55,7 @@ final class ContentFetcher: Sendable {
         let deadline = timers.after(seconds: seconds) {
             parking.soon { end(Errno(ETIMEDOUT)) }
         }
-        let want = volume.want(need, of: file) { error in
+        let want = volume.hydration.want(need, of: file) { error in
             parking.soon { end(error.map { Errno($0) }) }
         }
         let isOver = wait.state.withLock { state in
@@ -71,7 +71,7 @@ final class ContentFetcher: Sendable {
             state.isOver = true
             return state
         }
-        if let want = state.want { volume.cancel(want, of: wait.file) }
+        if let want = state.want { wait.file.cancel(want) }
         if let deadline = state.deadline { timers.cancel(deadline) }
     }
 
@@ -96,11 +96,11 @@ final class ContentFetcher: Sendable {
         _ request: Request, _ file: SharedDescriptor,
         _ again: @escaping @Sendable (Request) -> Void
     ) throws(Errno) -> Bool {
-        switch try volume.use(file.raw, status: try file.status()) {
+        switch try volume.hydration.use(file.raw, FileSnapshot(try file.status())) {
         case .here: return true
         case .evicting: retry(request, else: {}, again)
         case .absent(let contents):
-            let end: @Sendable () -> Void = { self.volume.endUse(contents) }
+            let end: @Sendable () -> Void = { self.volume.hydration.endUse(contents) }
             awaitContents(request, .finish, of: contents, else: end) { request in
                 end()
                 again(request)
@@ -142,7 +142,7 @@ final class ContentFetcher: Sendable {
         let deadline = timers.after(seconds: volume.settings.fetchSeconds) {
             if hold.end() { request.refuse(Errno(ETIMEDOUT)) }
         }
-        volume.remotely { [self] in
+        volume.hydration.remotely { [self] in
             defer { timers.cancel(deadline) }
             do throws(Errno) {
                 let result = try body(false)
@@ -160,7 +160,7 @@ final class ContentFetcher: Sendable {
     ) {
         parking.park(
             request, on: .questions,
-            { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
+            { () throws(Errno) in try PlaceholderMark.placeholders(below: directory.raw) },
             answer: { self.fetch($1[...], below: directory, for: $0, go) })
     }
 

@@ -37,7 +37,7 @@ final class DirectoryOperations: Sendable {
             let descriptor = try openListing(directory)
             // The kernel drops a cached listing when a name in the directory changes through the
             // mount. Conflicts appear and disappear without that.
-            open.pointee.cache_readdir = volume.listsConflicts ? 0 : 1
+            open.pointee.cache_readdir = volume.settings.listConflicts ? 0 : 1
             open.pointee.keep_cache = 1
             answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
         }
@@ -89,8 +89,9 @@ final class DirectoryOperations: Sendable {
             isFull = !self.add(entry, of: stream, to: &page)
             return !isFull
         }
-        guard !isFull, volume.listsConflicts, let path = stream.node.flatMap(tree.nodes.path(of:)),
-            let names = try? volume.conflictedNames(in: path), !names.isEmpty
+        guard !isFull, volume.settings.listConflicts,
+            let path = stream.node.flatMap(tree.nodes.path(of:)),
+            let names = try? volume.conflicts.names(in: path), !names.isEmpty
         else { return }
         var parameters = fuse_entry_param()
         parameters.attr.st_ino = ino_t(UInt32.max)

@@ -34,7 +34,7 @@ final class FileOperations: Sendable {
             guard let range = handle.absentRange(offset, size), let file = handle.contents else {
                 return try answerRead(request, handle, size: size, offset: offset)
             }
-            volume.willRead(range, of: file)
+            volume.hydration.willRead(range, of: file)
             fetcher.awaitContents(request, .bytes(range), of: file) { request in
                 request.answer { () throws(Errno) in
                     try self.answerRead(request, handle, size: size, offset: offset)
@@ -93,7 +93,7 @@ final class FileOperations: Sendable {
             { () throws(Errno) -> Int64 in
                 let result = bytes.withUnsafeBytes { bytes in
                     Result { () throws(Errno) in
-                        try OldContents(of: self.volume).overwriting(
+                        try self.volume.oldContents.overwriting(
                             handle.preImages, offset: self.offset(of: position, handle),
                             length: Int64(bytes.count)
                         ) { () throws(Errno) in
@@ -138,11 +138,11 @@ final class FileOperations: Sendable {
                 { () throws(Errno) in
                     // The old contents must be on the disk before the new ones.
                     let old = handle.state.content.withLock { $0.writing.unsyncedContents }
-                    try self.volume.sync(old)
+                    try self.volume.writing.sync(old)
                     let descriptor = try handle.descriptor()
                     try check(cl_fsync(descriptor, dataOnly))
                     let synced = handle.state.content.withLock {
-                        self.volume.didSync(&$0.writing, old, file: descriptor)
+                        self.volume.writing.didSync(&$0.writing, old, file: descriptor)
                     }
                     self.volume.openContents.didSync(synced, self.volume.journal)
                     // A program that syncs a file wants to keep it, even while it is still open.
@@ -162,7 +162,7 @@ final class FileOperations: Sendable {
                 request, on: .disk,
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
-                    try OldContents(of: self.volume).overwriting(
+                    try self.volume.oldContents.overwriting(
                         mode & ~Flag.keepSize == 0 ? nil : handle.preImages,
                         offset: offset, length: length
                     ) { () throws(Errno) in
@@ -226,7 +226,7 @@ final class FileOperations: Sendable {
                 request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let (input, descriptor) = (try source.descriptor(), try target.descriptor())
-                    return try OldContents(of: self.volume).overwriting(
+                    return try self.volume.oldContents.overwriting(
                         target.preImages, offset: to.offset, length: Int64(length)
                     ) { () throws(Errno) in
                         try self.willWrite(target, offset: to.offset, length: length)

@@ -103,8 +103,9 @@ final class NameOperations: Sendable {
             var status = stat()
             try check(cl_fstatat(directory.raw, name, &status, Flag.noFollow))
             let entered = tree.nodes.enter(
-                name, in: parent, status: status, fresh: volume.isLocal(name) ? .local : [])
-            volume.created(
+                name, in: parent, status: status,
+                fresh: volume.ignoreFile.isLocal(name) ? .local : [])
+            volume.events.created(
                 Place(descriptor: directory.raw, inode: parent.inode, name: name), status: status,
                 by: callers.actor(caller))
             reply(request, entered, status)
@@ -132,21 +133,21 @@ final class NameOperations: Sendable {
                 cl_thread_serve(caller.unique, caller.group)
                 copy.asCString { self.beginLink(request, id, in: parent.id, $0) }
             }
-            guard volume.preventEviction(source.inode) else {
+            guard volume.hydration.preventEviction(source.inode) else {
                 return fetcher.retry(request, else: {}, again)
             }
-            defer { volume.allowEviction(source.inode) }
+            defer { volume.hydration.allowEviction(source.inode) }
             if try placeholders.isNeeded(file, under: name, in: parent) {
                 guard try fetcher.haveWhole(request, file, again) else { return }
             }
             try check(cl_link_fd(file.raw, directory.raw, name))
             var status = try file.status()
-            tree.nodes.linked(source, name, in: parent, isLocal: volume.isLocal(name))
-            volume.linked(
+            tree.nodes.linked(source, name, in: parent, isLocal: volume.ignoreFile.isLocal(name))
+            volume.events.linked(
                 Place(descriptor: directory.raw, inode: parent.inode, name: name), status: status,
                 by: callers.actor(request.caller))
             let isVolatile = tree.nodes.position(of: source).isVolatile
-            volume.present(&status) { file.raw }
+            volume.hydration.present(&status) { file.raw }
             reply(
                 request,
                 NodeTable.Entered(node: source, isVolatile: isVolatile, isStashed: false), status)

@@ -68,7 +68,9 @@ struct PlaceholderMoves: Sendable {
     /// being evicted.
     func preventEviction(_ files: [NamedFile?]) -> Bool {
         for (index, file) in files.enumerated() {
-            guard let file, !volume.preventEviction(UInt64(file.status.st_ino)) else { continue }
+            guard let file, !volume.hydration.preventEviction(UInt64(file.status.st_ino)) else {
+                continue
+            }
             allowEviction(Array(files[..<index]))
             return false
         }
@@ -77,7 +79,7 @@ struct PlaceholderMoves: Sendable {
 
     func allowEviction(_ files: [NamedFile?]) {
         for file in files.compactMap(\.self) {
-            volume.allowEviction(UInt64(file.status.st_ino))
+            volume.hydration.allowEviction(UInt64(file.status.st_ino))
         }
     }
 
@@ -99,7 +101,7 @@ struct PlaceholderMoves: Sendable {
         return (old + [Name(cString: from.name)], new + [Name(cString: to.name)])
     }
 
-    private func isDocument(_ path: [Name]) -> Bool { !volume.isLocal(path) }
+    private func isDocument(_ path: [Name]) -> Bool { !volume.ignoreFile.isLocal(path) }
 
     /// The files of a weak package are documents of their own.
     private func isInPackage(_ path: [Name]) -> Bool {

@@ -29,7 +29,7 @@ final class RemovalOperations: Sendable {
                 staleSaves.noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
                 tree.nodes.displacing(file.node, unique: caller.unique)
-                return try volume.unlink(
+                return try volume.names.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: tree.traits(file.node), by: actor)
             }
@@ -42,7 +42,7 @@ final class RemovalOperations: Sendable {
             let parent = try tree.node(id)
             try remove(name, in: parent, by: request.caller) {
                 [self] (file, directory, actor) throws(Errno) in
-                try volume.rmdir(
+                try volume.names.rmdir(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, by: actor)
                 return false

@@ -37,7 +37,7 @@ extension RenameOperations {
     }
 
     private func isLocal(_ end: Rename.End) -> Bool {
-        end.name.asCString { tree.volume.isLocal($0) }
+        end.name.asCString { tree.volume.ignoreFile.isLocal($0) }
     }
 
     private func isBackup(_ rename: Rename, _ old: [Name], _ new: [Name]) -> Bool {
@@ -100,7 +100,9 @@ extension RenameOperations {
                     flags: 0, expected: FileSnapshot(ready.item))
             }
         }
-        moveIn(request, rename, path) { [volume = tree.volume] in volume.discard(ready.incoming) }
+        moveIn(request, rename, path) { [volume = tree.volume] in
+            volume.arrivals.discard(ready.incoming)
+        }
     }
 
     /// Moves an item that the hub has removed out of the tree.

@@ -128,7 +128,7 @@ final class RenameOperations: Sendable {
         if let caller, !rename.isExchange {
             tree.nodes.displacing(replaced?.node, unique: caller.unique)
         }
-        let result = try volume.rename(
+        let result = try volume.names.rename(
             from: here.place, to: there.place,
             flags: rename.flags, moved: moved.status, replaced: replaced?.status,
             movedTraits: tree.traits(moved.node), replacedTraits: tree.traits(replaced?.node),
@@ -178,11 +178,12 @@ final class RenameOperations: Sendable {
         }
         if let node = moved.node {
             tree.nodes.renamed(
-                node, to: there.name, in: there.parent, isLocal: volume.isLocal(there.name))
+                node, to: there.name, in: there.parent,
+                isLocal: volume.ignoreFile.isLocal(there.name))
         }
         if isExchange, let node = replaced?.node {
             tree.nodes.renamed(
-                node, to: here.name, in: here.parent, isLocal: volume.isLocal(here.name))
+                node, to: here.name, in: here.parent, isLocal: volume.ignoreFile.isLocal(here.name))
         }
     }
 
@@ -214,7 +215,7 @@ final class RenameOperations: Sendable {
                 request, on: .disk,
                 { [volume] () throws(Errno) in
                     do throws(Errno) {
-                        return try volume.copyReplaced(file.raw, at: spot, by: actor)
+                        return try volume.names.copyReplaced(file.raw, at: spot, by: actor)
                     } catch {
                         fail()
                         throw error

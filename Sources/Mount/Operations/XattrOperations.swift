@@ -128,11 +128,11 @@ final class XattrOperations: Sendable {
         _ name: UnsafePointer<CChar>, of node: Node, _ file: SharedDescriptor
     ) throws(Errno) {
         if strcmp(name, "user.concord.package") == 0 {
-            volume.packageAttributeChanged(inode: node.inode)
+            volume.events.packageAttributeChanged(inode: node.inode)
         } else if strcmp(name, Protection.accessListName) == 0, try isDirectory(file) {
-            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
+            volume.events.protectionChanged(ofDirectory: node.inode, file: file.raw)
         } else {
-            volume.attributesChanged(inode: node.inode)
+            volume.events.attributesChanged(inode: node.inode)
         }
     }
 

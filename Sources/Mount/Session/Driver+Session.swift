@@ -71,7 +71,7 @@ extension Driver {
             guard error == .noSpace else { return send(header.unique, error: error.code) }
             parking.runDetached(on: .room) { [self] in
                 do throws(Errno) {
-                    try volume.withRoom { () throws(Errno) in try make() }
+                    try volume.room.withRoom { () throws(Errno) in try make() }
                 } catch {
                     send(header.unique, error: error.code)
                 }
@@ -96,7 +96,7 @@ extension Driver {
             let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
             guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
             let result = cl_syncfs(descriptor)
-            if result == 0 { volume.didSyncAll() }
+            if result == 0 { volume.writing.didSyncAll() }
             send(header.unique, error: -result)
             _ = cl_close(descriptor)
         }

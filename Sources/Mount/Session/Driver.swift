@@ -89,7 +89,7 @@ final class Driver: @unchecked Sendable {
         tree.nodes.closing.set { [parking] descriptors in
             parking.runDetached(on: .disk) { withExtendedLifetime(descriptors) {} }
         }
-        volume.watchOpenFiles { [nodes = tree.nodes] inode in
+        volume.openFiles.set { [nodes = tree.nodes] inode in
             guard let node = nodes.known(inode) else { return false }
             return nodes.locked { node.opened != nil }
         }

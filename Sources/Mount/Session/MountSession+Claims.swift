@@ -72,7 +72,7 @@ extension MountSession {
         }
         guard !packages.isEmpty else { return done() }
         driver.parking.runDetached(on: .questions) { [driver, packages] in
-            for package in packages { driver.volume.recordPackage(at: package) }
+            for package in packages { driver.volume.safety.recordPackage(at: package) }
             done()
         }
     }

@@ -26,7 +26,7 @@ extension Parking {
         runDetached(on: .room) {
             cl_thread_serve(caller.unique, caller.group)
             request.answer { () throws(Errno) in
-                try volume.withRoom { () throws(Errno) in try body(request) }
+                try volume.room.withRoom { () throws(Errno) in try body(request) }
             }
         }
     }

@@ -48,7 +48,7 @@ final class ConflictResolution: Sendable {
                 { () throws(Errno) in
                     let (version, isLast) = try self.version(name, in: parent, for: user)
                     do throws(VolumeError) {
-                        try self.volume.settle([version.id], at: path + [document])
+                        try self.volume.conflicts.settle([version.id], at: path + [document])
                     } catch {
                         throw Errno(error)
                     }
@@ -119,7 +119,7 @@ final class ConflictResolution: Sendable {
                     let (version, _) = try self.version(name, in: parent, for: user)
                     return try self.ready(version, path + [document], actor)
                 },
-                preImages: { ready in ready.map { self.volume.discard($0.incoming) } },
+                preImages: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
                 answer: { request, ready in
                     guard let ready else { return request.done() }
                     self.renames.replace(request, ready, rename.to.parent, path + [document])
@@ -131,11 +131,11 @@ final class ConflictResolution: Sendable {
         -> ReadyReplacement?
     {
         do throws(VolumeError) {
-            let content = try volume.content(of: version.id, locally: true)
+            let content = try volume.versions.content(of: version.id, locally: true)
             if content.manifest.isPackage { throw VolumeError(.offline, "") }
             let replacement = Replacement(
                 content.manifest, sources: [version.id], settles: [version.id], by: actor)
-            return try volume.prepare(replacement, at: path, locally: true)
+            return try volume.replacer.prepare(replacement, at: path, locally: true)
         } catch {
             switch error.code {
             case .offline, .timeout: throw Errno(EXDEV)

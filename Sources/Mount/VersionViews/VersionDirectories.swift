@@ -109,7 +109,9 @@ final class VersionDirectories: Sendable {
             throw .notFound
         }
         do throws(VolumeError) {
-            guard let found = try volume.pastDirectory(at: path) else { throw Volume.nothing }
+            guard let found = try volume.past.directory(at: path) else {
+                throw PastTree.noDirectory
+            }
             return try pastDirectory(found, at: time, in: parent)
         } catch {
             throw Errno(error)
@@ -129,7 +131,7 @@ final class VersionDirectories: Sendable {
                 throw Errno(error)
             }
         }
-        let protection = volume.protection(of: entry.item)
+        let protection = volume.past.protection(of: entry.item)
         guard version.isVisible(to: user, of: protection, during: time...time) else {
             throw .notFound
         }
@@ -149,7 +151,8 @@ final class VersionDirectories: Sendable {
         original.st_mode &= S_IFMT | 0o700
         var accessList: [UInt8] = []
         let key = entry.item.key
-        if let found = volume.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR {
+        if let found = volume.past.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR
+        {
             (original, accessList) = found
         }
         var status = original.readOnly()
@@ -157,8 +160,8 @@ final class VersionDirectories: Sendable {
         let state = VersionNode.State(
             status: status,
             facts: VersionNode.Facts(
-                past: try volume.past(key, at: time),
-                directories: try volume.pastProtections(of: key)),
+                past: try volume.past.entries(of: key, at: time),
+                directories: try volume.past.protections(of: key)),
             accessList: accessList)
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
@@ -222,7 +225,9 @@ final class VersionDirectories: Sendable {
     }
 
     private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
-        do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
+        do throws(VolumeError) {
+            return try volume.versions.content(of: version, locally: locally)
+        } catch {
             throw Errno(error)
         }
     }
@@ -301,7 +306,7 @@ final class VersionDirectories: Sendable {
         guard node.side == .conflicts, let path = tree.nodes.path(of: node.directory) else {
             return []
         }
-        return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
+        return (try? volume.conflicts.names(in: path, visibleTo: user)) ?? []
     }
 
     private func past(in node: VersionNode, at time: Int64, for user: Requester) -> [Name] {
@@ -311,7 +316,7 @@ final class VersionDirectories: Sendable {
         return facts.past.filter { entry in
             guard !user.isRoot, let version = entry.version else { return true }
             return version.isVisible(
-                to: user, of: volume.protection(of: entry.item), during: time...time)
+                to: user, of: volume.past.protection(of: entry.item), during: time...time)
         }.map(\.name)
     }
 

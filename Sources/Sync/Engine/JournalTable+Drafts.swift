@@ -24,7 +24,8 @@ extension JournalTable {
         // What the ignore file names stays on this device with its contents, if it was never sent.
         // It becomes unsent again when the file changes (`Transaction.markUnknownUnsent`).
         if item.isAlive, try mirror(id) == nil, let path = try journal.path(of: key),
-            volume.isLocal(path, isDirectory: item.kind == .directory || item.kind == .package)
+            volume.ignoreFile.isLocal(
+                path, isDirectory: item.kind == .directory || item.kind == .package)
         {
             try journal.removeUnsent(key)
             return nil
@@ -39,7 +40,8 @@ extension JournalTable {
         if draft.isAnotherKind {
             // A different kind means a different item: the old id is regarded as deleted.
             if let base = try mirror(id)?.base?.image {
-                try volume.part(key, from: .init(base.kind), named: Name(base.name), journal)
+                try volume.arrivals.part(
+                    key, from: .init(base.kind), named: Name(base.name), journal)
             }
             return nil
         }

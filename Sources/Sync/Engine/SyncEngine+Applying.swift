@@ -46,7 +46,7 @@ extension SyncEngine {
             for name in prepared { keepOrDiscard(name, isNeeded: true) }
             return outcomes.map { $0 == .done ? .later : $0 }
         }
-        if !prepared.isEmpty { try volume.syncIncoming() }
+        if !prepared.isEmpty { try volume.arrivals.sync() }
         // After a failed step, the later steps of the same item are invalid.
         var results: [ApplierResult] = []
         if !steps.isEmpty { results = tree.apply(steps, together: root) }
@@ -71,7 +71,7 @@ extension SyncEngine {
         if isNeeded, let content {
             transfers.keep(content.revision, .init(name: name, item: content.item))
         } else {
-            volume.discard(name)
+            volume.arrivals.discard(name)
         }
     }
 
@@ -120,7 +120,7 @@ extension SyncEngine {
                     item.kind == .package
                         ? .removePackage(
                             at: place, inode: item.inode, changed: item.changed,
-                            aside: volume.asideName(for: item.id))
+                            aside: volume.arrivals.asideName(for: item.id))
                         : .remove(at: place, expected: FileSnapshot(item)))
             }
         }
@@ -145,7 +145,7 @@ extension SyncEngine {
             carried[name] = (current.id, state.id)
             return name
         }
-        return try volume.prepare(Arrival(state, contents)) {
+        return try volume.arrivals.prepare(Arrival(state, contents)) {
             (chunks, file) throws(VolumeError) in
             try contents.write(chunks, to: file)
         }

@@ -63,7 +63,7 @@ extension SyncEngine {
         }
         let byItem = Dictionary(uniqueKeysWithValues: adjustments.map { ($0.item, $0) })
         let (account, clock, root, planner) = (account, clock, volume.root, planner)
-        let report = try volume.install(installations) { installation, key, t in
+        let report = try volume.arrivals.install(installations) { installation, key, t in
             guard let adjustment = byItem[installation.arrival.item] else { return }
             var table = JournalTable(journal: t, account: account, clock: clock, tree: root)
             try planner.adjusted(adjustment, isDone: true, in: &table)

@@ -83,7 +83,7 @@ extension SyncEngine {
                 }
             }
             guard !packages.isEmpty else { return (found, leaving, Set<[Name]>()) }
-            let unrecorded = try volume.unrecorded(below: [], limit: .max, table.journal)
+            let unrecorded = try volume.safety.unrecorded(below: [], limit: .max, table.journal)
             let parts = Set(unrecorded.compactMap { Volume.weakPackage(of: $0.path) })
             return (found, leaving, parts)
         }
@@ -279,7 +279,7 @@ extension SyncEngine {
         clock.learn(
             sent: request.sent, received: answer.received, answered: answer.answered,
             came: cl_clock_realtime_ns())
-        volume.hear(hubTime: answer.answered)
+        volume.retention.hear(hubTime: answer.answered)
         // Refusals are handled first: once operations count as answered, they may leave the outbox
         // and are not sent again.
         for (entry, result) in zip(entries, answer.results) {

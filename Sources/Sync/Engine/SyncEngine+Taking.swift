@@ -36,7 +36,7 @@ extension SyncEngine {
             clock.learn(
                 sent: sent, received: answer.time, answered: answer.time,
                 came: cl_clock_realtime_ns())
-            volume.hear(hubTime: answer.time)
+            volume.retention.hear(hubTime: answer.time)
             if try standings.learn(standing) { (lastSent, refusals) = (0, [:]) }
             guard answer.deviceEpoch == session.epoch else { throw copied }
             count += answer.changes.count
@@ -248,7 +248,7 @@ extension SyncEngine {
         // Not before the transaction: if it fails, they are examined again.
         for id in again { postponed[id]?.end() }
         for revision in superseded {
-            if let name = transfers.takePrepared(revision) { volume.discard(name) }
+            if let name = transfers.takePrepared(revision) { volume.arrivals.discard(name) }
         }
         dueCursor = next
         return tasks
@@ -310,12 +310,12 @@ extension SyncEngine {
             postponement.add(isStuck: outcome.isStuck, weakPackage: task.weakPackage)
             postponed[item] = postponement
             // The tree may contain a change that the journal has not seen.
-            if postponement.isRepeated, !task.path.isEmpty { volume.recheck(task.path) }
+            if postponement.isRepeated, !task.path.isEmpty { volume.scan.recheck(task.path) }
         }
         if outcome == .done {
             for case .conflicts(let added, let settled) in task.adjustment.steps {
-                volume.tell(.gained, added.map(\.id), task.targetPath)
-                volume.tell(.resolved, settled, task.targetPath)
+                volume.conflicts.tell(.gained, added.map(\.id), task.targetPath)
+                volume.conflicts.tell(.resolved, settled, task.targetPath)
             }
         }
         let path = task.targetPath.shown

@@ -113,7 +113,7 @@ extension SyncEngine {
             (state.problems[keyed.path], state.isDueAgain) = (nil, true)
         }
         poke()
-        if withdrawn.isConflict { volume.tell(.resolved, [revision], withdrawn.path) }
+        if withdrawn.isConflict { volume.conflicts.tell(.resolved, [revision], withdrawn.path) }
     }
 
     /// Whether only a hub can have the contents of a version: they were never here, or were evicted
@@ -200,7 +200,7 @@ extension SyncEngine {
             // A version that was never here has no list of chunks before the hub is asked for it.
             // The journal keeps the list, because the operation names the chunks.
             let known = bytes.map {
-                $0.isEmpty ? try? volume.content(of: id).manifest : Manifest(encoded: $0)
+                $0.isEmpty ? try? volume.versions.content(of: id).manifest : Manifest(encoded: $0)
             }
             guard let item, let manifest = known ?? nil else {
                 failed.insert(id)
@@ -231,7 +231,8 @@ extension SyncEngine {
                     progress?.add(Int(owner.chunk.length))
                     continue
                 }
-                guard let bytes = try? volume.bytes(of: owner.chunk, item: owner.item) else {
+                guard let bytes = try? volume.versions.bytes(of: owner.chunk, item: owner.item)
+                else {
                     failed.insert(owner.revision)
                     continue
                 }

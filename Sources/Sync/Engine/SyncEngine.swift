@@ -202,7 +202,7 @@ package final class SyncEngine: @unchecked Sendable {
     }
 
     private func isUnsafe() throws(VolumeError) -> Bool {
-        try volume.unsafeDocuments(below: [], limit: 8).contains { document in
+        try volume.safety.unsafeDocuments(below: [], limit: 8).contains { document in
             [.unsent, .undeleted, .sent].contains(document.reason)
         }
     }
@@ -213,7 +213,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// Whether the tree may hold an arrival that the last daemon did not note. The scan recognizes
     /// it by the state in the mirror, so no newer state may be taken from the hub before that.
     private func waitsForScan() throws(VolumeError) -> Bool {
-        guard !isRecovered, volume.isScanning else { return false }
+        guard !isRecovered, volume.scan.isRunning else { return false }
         return try volume.journal.read { try $0.hub.mirrorCount(.underway) } > 0
     }
 

@@ -40,7 +40,7 @@ package final class Membership: @unchecked Sendable {
         self.log = log
         secrets = CredentialFile(store: volume.identity.store)
         self.changed = changed
-        volume.onArrival { [journal = volume.journal, secrets] tag, contents in
+        volume.arrivals.onArrival { [journal = volume.journal, secrets] tag, contents in
             Arrival(expectedFor: tag, journal, secrets, contents)
         }
     }
@@ -104,8 +104,8 @@ package final class Membership: @unchecked Sendable {
         current.withLock { $0 = (account, engine) }
         // The mount must be read-only before the engine's thread has begun.
         volume.readOnly.set(!engine.report.standing.maySend)
-        volume.setRemote(engine.hub)
-        volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
+        volume.downloads.setRemote(engine.hub)
+        volume.history.holders.set { [weak engine] version in engine?.devices(holding: version) }
         engine.start()
     }
 
@@ -162,8 +162,8 @@ package final class Membership: @unchecked Sendable {
             defer { current = nil }
             return current?.engine
         }
-        volume.setRemote(nil)
-        volume.setHolders(nil)
+        volume.downloads.setRemote(nil)
+        volume.history.holders.set(nil)
         engine?.stop()
     }
 
@@ -236,7 +236,7 @@ package final class Membership: @unchecked Sendable {
     /// back from the hub, as if they were newer.
     private func recordEarlierChanges() {
         do throws(VolumeError) {
-            try volume.wait(for: .disk, at: [], timeoutSeconds: 5)
+            try volume.safety.wait(for: .disk, at: [], timeoutSeconds: 5)
         } catch {
             log.notice("The volume is signed in before everything is recorded: \(error)")
         }

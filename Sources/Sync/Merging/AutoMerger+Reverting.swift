@@ -21,7 +21,7 @@ extension AutoMerger {
         _ choice: SessionChoice, at path: [Name], isRehearsal: Bool, by actor: Actor,
         tries: Int = 5
     ) throws(VolumeError) -> Reverted {
-        let edits = try volume.edits(choice, at: path)
+        let edits = try volume.sessions.edits(choice, at: path)
         if let reason = edits.reason {
             throw VolumeError(.invalid, "\(path.shown) stays as it is: \(reason).")
         }
@@ -38,7 +38,7 @@ extension AutoMerger {
     }
 
     private func settle(_ versions: [Version], at path: [Name]) throws(VolumeError) {
-        if !versions.isEmpty { try volume.settle(versions.map(\.id), at: path) }
+        if !versions.isEmpty { try volume.conflicts.settle(versions.map(\.id), at: path) }
     }
 
     private func revert(
@@ -47,22 +47,22 @@ extension AutoMerger {
         guard let current = edits.current, !edits.runs.isEmpty else { return .nothing }
         if let before = edits.plain {
             guard !isRehearsal else { return .changed }
-            let content = try volume.content(of: before.id)
-            try volume.replace(
+            let content = try volume.versions.content(of: before.id)
+            try volume.replacer.replace(
                 Replacement(
                     content.manifest, sources: [before.id], expected: current.id, by: actor),
                 at: path, through: tree)
             return .changed
         }
-        guard let history = try volume.history(at: path) else { return .nothing }
+        guard let history = try volume.history.document(at: path) else { return .nothing }
         let merge = documentMerge(at: path, history, isAsked: true, rules: rules)
         switch try merge.without(edits.runs, of: current, by: actor) {
         case .clean(let replacement):
-            if !isRehearsal { try volume.replace(replacement, at: path, through: tree) }
+            if !isRehearsal { try volume.replacer.replace(replacement, at: path, through: tree) }
             return .merged
         case .left(let run, let why):
             if !isRehearsal {
-                _ = try volume.oppose(run.before, base: run.end, at: path, by: actor)
+                _ = try volume.conflicts.oppose(run.before, base: run.end, at: path, by: actor)
             }
             return .conflict(why)
         }
@@ -104,7 +104,7 @@ extension DocumentMerge {
         guard case .bytes(let bytes) = ours else {
             return .left(runs[0], "It has more than \(Merger.sizeMax >> 20) MiB.")
         }
-        let (manifest, chunks) = try Volume.cut(bytes)
+        let (manifest, chunks) = try Manifest.cut(bytes)
         return .clean(
             Replacement(manifest, added: chunks, expected: current.id, by: actor))
     }

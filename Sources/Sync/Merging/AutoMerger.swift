@@ -63,7 +63,7 @@ package final class AutoMerger: @unchecked Sendable {
     /// The number of documents in conflict that may still be merged without a person.
     package func unexaminedCount() throws(VolumeError) -> Int {
         guard !volume.readOnly.isSet else { return 0 }
-        let conflicts = try volume.openConflicts()
+        let conflicts = try volume.conflicts.open()
         return examined.withLock { examined in
             conflicts.count { examined[$0.key] != $0 }
         }
@@ -78,7 +78,7 @@ package final class AutoMerger: @unchecked Sendable {
         let now = cl_clock_monotonic_ns()
         var next = now + 3_600_000_000_000
         // A reader's merge would stay on this device.
-        let conflicts = volume.readOnly.isSet ? [] : (try? volume.openConflicts()) ?? []
+        let conflicts = volume.readOnly.isSet ? [] : (try? volume.conflicts.open()) ?? []
         let keys = Set(conflicts.map(\.key))
         known = known.filter { keys.contains($0.key) }
         guard !conflicts.isEmpty else { return next }
@@ -90,7 +90,7 @@ package final class AutoMerger: @unchecked Sendable {
             let question = Question(conflict: conflict, rules: rules)
             var known = known[conflict.key] ?? Known(question: question, since: now)
             if known.question != question { known = Known(question: question, since: now) }
-            if !known.isAnswered, let document = try? volume.document(of: conflict) {
+            if !known.isAnswered, let document = try? volume.conflicts.document(of: conflict) {
                 let due = known.since + patience(document.history)
                 known.isAnswered = due <= now && mediate(document, rules)
                 if !known.isAnswered {
@@ -118,7 +118,7 @@ package final class AutoMerger: @unchecked Sendable {
         do throws(VolumeError) {
             for version in document.history.versions
             where version.kind == .conflict && version.size <= AutoMerger.bytesMax {
-                try volume.fetch(version.id)
+                try volume.versions.fetch(version.id)
             }
             let merged = try merge(document, numbers: nil, isAsked: false, rules: rules)
             for version in merged.settled {
@@ -151,7 +151,8 @@ package final class AutoMerger: @unchecked Sendable {
     package func merge(
         at path: [Name], numbers: [Int]?, by actor: Actor, tries: Int = 5
     ) throws(VolumeError) -> Merged {
-        guard let document = try volume.conflicts(below: path).first(where: { $0.path == path })
+        guard
+            let document = try volume.conflicts.list(below: path).first(where: { $0.path == path })
         else {
             throw VolumeError(.notFound, "\(path.shown) has no versions in conflict.")
         }
@@ -169,7 +170,8 @@ package final class AutoMerger: @unchecked Sendable {
     package func explain(at path: [Name], number: Int?) throws(VolumeError) -> (
         kind: String, sentences: [String], text: [UInt8]?
     ) {
-        guard let document = try volume.conflicts(below: path).first(where: { $0.path == path }),
+        guard
+            let document = try volume.conflicts.list(below: path).first(where: { $0.path == path }),
             let version = document.history.versions.first(where: {
                 $0.kind == .conflict && (number == nil || $0.number == number)
             })
@@ -201,9 +203,9 @@ package final class AutoMerger: @unchecked Sendable {
             let merge = documentMerge(document, isAsked: isAsked, rules: rules)
             switch try merge.merge(version, by: actor) {
             case .clean(let replacement):
-                try volume.replace(replacement, at: document.path, through: tree)
+                try volume.replacer.replace(replacement, at: document.path, through: tree)
                 merged.settled.append(version.number)
-                guard let history = try volume.history(of: document.history.id) else {
+                guard let history = try volume.history.document(document.history.id) else {
                     return merged
                 }
                 document.history = history
@@ -220,7 +222,7 @@ package final class AutoMerger: @unchecked Sendable {
     /// included.
     private func apart(_ document: ConflictedDocument) throws(VolumeError) -> Set<Identifier> {
         let versions = document.history.versions
-        let apart = try volume.manualMergeVersions()
+        let apart = try volume.conflicts.manualMergeVersions()
         guard let current = versions.last(where: { $0.kind == .current }),
             current.device != volume.identity.device
         else { return apart }

@@ -36,7 +36,7 @@ struct DocumentMerge {
         } else {
             switch try merger.merge(try input(base, ours, theirs)) {
             case .clean(let bytes, by: _):
-                let (manifest, chunks) = try Volume.cut(bytes)
+                let (manifest, chunks) = try Manifest.cut(bytes)
                 outcome = .clean(Replacement(manifest, added: chunks, by: actor))
             case .conflict(let what): outcome = .left(what)
             case .unmergeable(let why): outcome = .left(why)
@@ -91,7 +91,7 @@ struct DocumentMerge {
     }
 
     func content(of version: Version) throws(VolumeError) -> MergeContent {
-        try content(of: volume.content(of: version.id), entry: 0)
+        try content(of: volume.versions.content(of: version.id), entry: 0)
     }
 
     private func content(of content: VersionContent, entry: Int) throws(VolumeError)
@@ -125,7 +125,7 @@ struct DocumentMerge {
             return .left("The common ancestor of both versions is not known any more.")
         }
         let sides = try [base, ours, theirs].map { version throws(VolumeError) in
-            try volume.content(of: version.id)
+            try volume.versions.content(of: version.id)
         }
         let trees = sides.map { $0.manifest.entries.map(Entry.init) }
         let outcome = try merger.merge(
@@ -169,7 +169,7 @@ struct DocumentMerge {
                 switch source {
                 case .side(let side): if let other = sides[side]?[step.path] { entry = other }
                 case .merged:
-                    let (manifest, chunks) = try Volume.cut(merged[step.path] ?? [])
+                    let (manifest, chunks) = try Manifest.cut(merged[step.path] ?? [])
                     entry.chunks = manifest.entries[0].chunks
                     entry.size = manifest.size
                     replacement.added.merge(chunks) { $1 }

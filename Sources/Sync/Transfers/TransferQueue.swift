@@ -169,7 +169,7 @@ extension SyncEngine {
         let local = LocalChunks(volume, item: task.item?.key)
         let path = task.targetPath.shown
         let progress = Progress(self, state.id, path, .down, total: current.size)
-        return try volume.prepare(Arrival(state, contents)) {
+        return try volume.arrivals.prepare(Arrival(state, contents)) {
             (references, file) throws(VolumeError) in
             var offset: Int64 = 0
             var missing: [(offset: Int64, chunk: ChunkReference)] = []

@@ -19,7 +19,7 @@ package enum ApplierStep: Hashable, Sendable {
     /// Removes a file, a symlink or an empty directory.
     case remove(at: TreePlace, expected: FileSnapshot)
     /// Removes a package with everything in it, in one step; its contents go to the stash. `aside`
-    /// is a name from `Volume.asideName`, `changed` is as for `replacePackage`.
+    /// is a name from `Arrivals.asideName`, `changed` is as for `replacePackage`.
     case removePackage(at: TreePlace, inode: UInt64, changed: Int64, aside: String)
     case change(at: TreePlace, inode: UInt64, TreeChange)
 }

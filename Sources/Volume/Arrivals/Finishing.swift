@@ -4,7 +4,7 @@ import Model
 import SystemCalls
 
 /// Gives a prepared item what belongs to this device, just before it gets its place in the tree
-/// (`Volume.applyLocalAttributes`).
+/// (`Arrivals.applyLocalAttributes`).
 struct Finishing {
     /// Its name in `incoming`.
     let name: Name

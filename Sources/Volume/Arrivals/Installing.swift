@@ -27,7 +27,7 @@ package struct InstallationReport: Sendable {
     package var spots: [DirectoryEntry] = []
 }
 
-extension Volume {
+extension Arrivals {
     package typealias Installed = @Sendable (Installation, Int64, Transaction) throws -> Void
 
     /// Creates directories, symlinks and placeholders in the tree and in the journal without using
@@ -38,16 +38,16 @@ extension Volume {
     /// - Throws: `.full` and others when only a part was created; that part is in the journal or is
     ///   found by the next scan.
     package func install(
-        _ items: [Installation], also: @escaping Installed = { _, _, _ in }
+        _ installations: [Installation], also: @escaping Installed = { _, _, _ in }
     ) throws(VolumeError) -> InstallationReport {
         var report = InstallationReport()
         var start = 0
-        while start < items.count {
-            let part = start..<min(items.count, start + Installer.countMax)
-            let found = try recorder.perform { recorder, t in
+        while start < installations.count {
+            let part = start..<min(installations.count, start + Installer.countMax)
+            let found = try items.recorder.perform { recorder, t in
                 var installer = Installer(recorder, t)
                 recorder.writer.describesNames = true
-                for index in part { try installer.install(items[index], index, also) }
+                for index in part { try installer.install(installations[index], index, also) }
                 return installer.report
             }
             report.taken += found.taken
@@ -91,7 +91,7 @@ private struct Installer {
         root = try? t.item(Item.root)?.id
     }
 
-    mutating func install(_ item: Installation, _ index: Int, _ also: Volume.Installed) throws {
+    mutating func install(_ item: Installation, _ index: Int, _ also: Arrivals.Installed) throws {
         let arrival = item.arrival
         guard item.name.isSafe, arrival.kind != .package, arrival.kind != .special,
             let directory = try directory(item.parent), try t.item(id: arrival.item) == nil
@@ -128,7 +128,8 @@ private struct Installer {
     }
 
     private mutating func note(
-        _ item: Installation, _ arrival: Arrival, in directory: Directory, _ also: Volume.Installed
+        _ item: Installation, _ arrival: Arrival, in directory: Directory,
+        _ also: Arrivals.Installed
     ) throws {
         let snapshot: FileSnapshot
         var file: Descriptor?

@@ -78,9 +78,8 @@ struct Preparing {
         }
         if arrival.isDataless, version.size > 0 {
             try setAttributes(of: file.raw)
-            try Volume.mark(
-                absent: file.raw, PlaceholderMark(item: arrival.item, version: version.id),
-                size: version.size, modified: version.modified,
+            try PlaceholderMark(item: arrival.item, version: version.id).makePlaceholder(
+                of: file.raw, size: version.size, modified: version.modified,
                 mode: SharedMode.bits(of: arrival.mode ?? 0o644))
             return
         }
@@ -145,9 +144,8 @@ struct Preparing {
         case .file:
             let file = try newFile(name, in: parent.raw)
             if arrival.isDataless, entry.size > 0 {
-                try Volume.mark(
-                    absent: file.raw, PlaceholderMark(item: arrival.item, version: version.id),
-                    size: entry.size, modified: entry.modified,
+                try PlaceholderMark(item: arrival.item, version: version.id).makePlaceholder(
+                    of: file.raw, size: entry.size, modified: entry.modified,
                     mode: SharedMode.bits(of: entry.mode))
                 return
             }

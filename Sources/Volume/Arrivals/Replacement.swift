@@ -51,7 +51,14 @@ package struct ReadyReplacement: Sendable {
     }
 }
 
-extension Volume {
+/// Replaces the contents of documents by those that a person has chosen.
+package struct ContentReplacer: Sendable {
+    let history: VersionHistory
+    let versions: VersionReader
+    let conflicts: ConflictVersions
+    let arrivals: Arrivals
+    private var items: ItemLookup { history.items }
+
     /// Replaces the contents of the document at a path in one step, under a claim, by a version of
     /// its own. Programs that watch the document are notified as of any save, and presenters save
     /// first.
@@ -68,7 +75,7 @@ extension Volume {
     {
         var tries = 0
         while true {
-            try catchUp(with: path, timeoutSeconds: 5)
+            try items.catchUp(with: path, timeoutSeconds: 5)
             if let number = try attempt(replacement, at: path, through: tree) { return number }
             tries += 1
             guard tries < 10 else {
@@ -84,19 +91,20 @@ extension Volume {
         _ replacement: Replacement, at path: [Name], through tree: any Applying
     ) throws(VolumeError) -> Int? {
         guard let ready = try prepare(replacement, at: path) else {
-            return try status(at: path).currentVersion
+            return try history.states.status(at: path).currentVersion
         }
         var isDone = false
-        defer { if !isDone { discard(ready.incoming) } }
-        try syncIncoming()
+        defer { if !isDone { arrivals.discard(ready.incoming) } }
+        try arrivals.sync()
         switch tree.apply([ready.step], together: nil).first {
         case .done: isDone = true
         case .failed(let words):
             throw VolumeError(.system, "\(path.shown) cannot be replaced: \(words).")
         default: return nil
         }
-        try catchUp(with: path, timeoutSeconds: 30)
-        return try history(of: ready.item.id)?.versions.first { $0.id == ready.version }?.number
+        try items.catchUp(with: path, timeoutSeconds: 30)
+        return try history.document(ready.item.id)?.versions.first { $0.id == ready.version }?
+            .number
     }
 
     /// Prepares the new contents beside the tree. Returns nil if the document has them already;
@@ -107,8 +115,8 @@ extension Volume {
     package func prepare(
         _ replacement: Replacement, at path: [Name], locally: Bool = false
     ) throws(VolumeError) -> ReadyReplacement? {
-        let (item, versions) = try journal.read { reader in
-            let item = try self.existing(path, reader)
+        let (item, known) = try items.journal.read { reader in
+            let item = try items.existing(path, reader)
             return (item, try reader.versions(of: item.key))
         }
         guard item.kind == .file || item.kind == .package, let current = item.current,
@@ -121,23 +129,23 @@ extension Volume {
             throw VolumeError(
                 .busy, "\(path.shown) was saved in the meantime; look at it again.")
         }
-        let open = versions.filter { $0.kind == .conflict }.map(\.id)
+        let open = known.filter { $0.kind == .conflict }.map(\.id)
         guard replacement.settles.allSatisfy(open.contains) else {
-            throw Volume.settledElsewhere(path)
+            throw ConflictVersions.settledElsewhere(path)
         }
         let content = Digest.sha256(replacement.manifest.contentForm)
-        if versions.first(where: { $0.id == current })?.content == content, item.changed != 0 {
-            try settle(replacement.settles, at: path)
+        if known.first(where: { $0.id == current })?.content == content, item.changed != 0 {
+            try conflicts.settle(replacement.settles, at: path)
             return nil
         }
         let arrival = arrival(of: replacement, content, in: item)
-        let name = try prepare(arrival) { (chunks, file) throws(VolumeError) in
+        let name = try arrivals.prepare(arrival) { (chunks, file) throws(VolumeError) in
             try self.write(chunks, into: file) { (chunk) throws(VolumeError) in
                 if let bytes = replacement.added[chunk.id] { return bytes }
-                return try self.bytes(of: chunk, item: item.key, locally: locally)
+                return try versions.bytes(of: chunk, item: item.key, locally: locally)
             }
         }
-        try applyLocalAttributes(name, for: path)
+        try arrivals.applyLocalAttributes(name, for: path)
         return ReadyReplacement(
             incoming: name, item: item, path: path, version: arrival.version?.id ?? .none)
     }
@@ -147,7 +155,7 @@ extension Volume {
         let now = cl_clock_realtime_ns()
         var parents = item.current.map { [$0] } ?? []
         for id in replacement.sources where !parents.contains(id) { parents.append(id) }
-        let device = recorder.device
+        let device = items.recorder.device
         arrival.version = Version(
             number: 1, parents: parents, device: device.id, deviceName: device.name,
             person: device.person(replacement.actor.uid), program: replacement.actor.program,
@@ -175,11 +183,9 @@ extension Volume {
             offset += Int64(piece.count)
         }
     }
+}
 
-    static func person(_ uid: UInt32) -> String {
-        getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "uid \(uid)"
-    }
-
+extension Manifest {
     /// Cuts contents into chunks, and returns the bytes of each.
     package static func cut(_ bytes: [UInt8], mode: UInt16 = 0o644) throws(VolumeError)
         -> (manifest: Manifest, chunks: [Digest: [UInt8]])

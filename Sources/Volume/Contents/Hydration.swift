@@ -9,7 +9,7 @@ import SystemCalls
 
 /// Fetches the bytes of placeholders: it has the placeholders in use and the threads that fetch for
 /// them. Readers of one file share what is fetched. A thread that serves requests never waits here.
-final class Hydration: Sendable {
+package final class Hydration: Sendable {
     private struct Registry {
         var files: [UInt64: PlaceholderFile] = [:]
         /// Inodes whose bytes are being evicted.
@@ -34,9 +34,10 @@ final class Hydration: Sendable {
         }
     }
 
-    /// What an open finds in the tree.
-    enum Found {
-        case whole
+    /// The state of a file that a program is about to use.
+    package enum Found: Sendable {
+        case here
+        /// A placeholder, in use until `endUse`.
         case absent(PlaceholderFile)
         /// The file is being evicted, which takes a moment; ask again.
         case evicting
@@ -44,6 +45,7 @@ final class Hydration: Sendable {
 
     private let registry = Mutex(Registry())
     private let source = Mutex<(any RemoteContents)?>(nil)
+    /// For work that may wait for the network.
     let pool = WorkerPool(name: "contents", threads: 8)
     /// Work that waits for the disk only, so that no fetch waits for a sync.
     private let disk = WorkerPool(name: "contents disk", threads: 2)
@@ -53,8 +55,9 @@ final class Hydration: Sendable {
     private let log: Logger
     /// Called when a placeholder has become an ordinary file.
     let noted = CallbackSlot<@Sendable () -> Void>()
-    /// See `Volume.onContents`.
-    let moved = CallbackSlot<@Sendable ([[Name]]) -> Void>()
+    /// Called on any thread for contents that were downloaded or evicted, with the paths of their
+    /// documents, and for downloads that begin, without a path.
+    package let moved = CallbackSlot<@Sendable ([[Name]]) -> Void>()
     private let zeros = Mutex<[UInt32: Digest]>([:])
 
     init(tree: Int32, journal: Journal, packs: PackStore, log: Logger) {
@@ -78,15 +81,15 @@ final class Hydration: Sendable {
     // MARK: Files in use
 
     /// Adds a user to a file if it is a placeholder. `file` may be O_PATH.
-    func use(_ file: Int32, _ snapshot: FileSnapshot) throws(Errno) -> Found {
-        guard snapshot.size > 0 else { return .whole }
+    package func use(_ file: Int32, _ snapshot: FileSnapshot) throws(Errno) -> Found {
+        guard snapshot.isFile, snapshot.size > 0 else { return .here }
         let (inode, changed) = (snapshot.inode, snapshot.changed)
         let (known, removals) = registry.withLock { registry -> (Found?, Int) in
             let removals = registry.whole.removals
             if registry.evicting.contains(inode) { return (.evicting, removals) }
             guard let known = registry.files[inode] else {
                 let isWhole = registry.whole.contains(inode, changed: changed)
-                return (isWhole ? .whole : nil, removals)
+                return (isWhole ? .here : nil, removals)
             }
             _ = known.changeUsers(by: 1)
             return (.absent(known), removals)
@@ -97,7 +100,7 @@ final class Hydration: Sendable {
             registry.withLock {
                 $0.whole.insert(inode, changed: changed, now: now, removals: removals)
             }
-            return .whole
+            return .here
         }
         let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
         let new = try PlaceholderFile(mark, file: descriptor) { inode, actual in
@@ -112,13 +115,13 @@ final class Hydration: Sendable {
         // Another thread may have finished it a moment before; then it is no longer a placeholder.
         guard found !== new || PlaceholderMark(of: file) != nil else {
             new.void()
-            end(new)
-            return .whole
+            endUse(new)
+            return .here
         }
         return .absent(found)
     }
 
-    func end(_ file: PlaceholderFile) {
+    package func endUse(_ file: PlaceholderFile) {
         registry.withLock { registry in
             _ = file.changeUsers(by: -1)
             if registry.lastUses.count >= 4096 { registry.lastUses = [:] }
@@ -161,15 +164,16 @@ final class Hydration: Sendable {
 
     func known(_ inode: UInt64) -> PlaceholderFile? { registry.withLock { $0.files[inode] } }
 
-    /// A program is about to empty the file.
-    func void(inode: UInt64) {
+    /// A program is about to empty the file. Bytes that are being fetched for it are not written
+    /// any more.
+    package func willEmpty(inode: UInt64) {
         guard let file = registry.withLock({ $0.files.removeValue(forKey: inode) }) else { return }
         file.void()
     }
 
-    /// Keeps the file from being evicted until `endKeeping`. Returns false if it is being evicted
-    /// already.
-    func keep(_ inode: UInt64) -> Bool {
+    /// Keeps a file from being evicted until `allowEviction`. Returns false if it is being evicted
+    /// already; ask again.
+    package func preventEviction(_ inode: UInt64) -> Bool {
         registry.withLock { registry in
             guard !registry.evicting.contains(inode) else { return false }
             registry.kept[inode, default: 0] += 1
@@ -177,7 +181,7 @@ final class Hydration: Sendable {
         }
     }
 
-    func endKeeping(_ inode: UInt64) {
+    package func allowEviction(_ inode: UInt64) {
         registry.withLock { registry in
             let count = registry.kept[inode] ?? 0
             registry.kept[inode] = count > 1 ? count - 1 : nil
@@ -207,8 +211,9 @@ final class Hydration: Sendable {
 
     // MARK: Requests
 
-    /// As `PlaceholderFile.wait`, and starts fetching.
-    func want(
+    /// Has bytes fetched. Returns nil if they are present already. Otherwise `done` is called once,
+    /// unless it is cancelled first, on a thread that must not be blocked.
+    package func want(
         _ need: PlaceholderFile.Need, of file: PlaceholderFile,
         _ done: @escaping @Sendable (VolumeError?) -> Void
     ) -> UInt64? {
@@ -219,7 +224,8 @@ final class Hydration: Sendable {
         return number
     }
 
-    func willRead(_ range: Range<Int64>, of file: PlaceholderFile) {
+    /// Plans to read ahead of a read of these bytes.
+    package func willRead(_ range: Range<Int64>, of file: PlaceholderFile) {
         file.willRead(range)
         schedule(file)
     }

@@ -66,7 +66,9 @@ package final class LocalChunks {
 
     private func open(_ file: [Name]) -> Opened? {
         if let opened, opened.file == file { return opened }
-        guard let descriptor = try? Volume.openTree(path + file, volume.root) else { return nil }
+        guard let descriptor = try? openForReading(path + file, beneath: volume.root) else {
+            return nil
+        }
         opened = Opened(file, descriptor)
         return opened
     }

@@ -159,7 +159,7 @@ package final class PlaceholderFile: Sendable {
 
     /// Returns false if the wait has ended already.
     @discardableResult
-    func cancel(_ number: UInt64) -> Bool {
+    package func cancel(_ number: UInt64) -> Bool {
         state.withLock { state in
             guard state.waits.removeValue(forKey: number) != nil else { return false }
             // Chunks that only this wait needed are not fetched.

@@ -55,7 +55,8 @@ package struct PlaceholderMark: Hashable, Sendable {
         try check(cl_setxattr_fd(file, PlaceholderMark.attribute, bytes, bytes.count, 0))
     }
 
-    static func remove(from file: Int32) throws(Errno) {
+    /// An empty file is no placeholder, so this is called after a file was emptied.
+    package static func remove(from file: Int32) throws(Errno) {
         for name in [fillingAttribute, attribute] {
             let result = cl_removexattr_fd(file, name)
             if result < 0, result != -ENODATA { throw Errno(-result) }
@@ -101,18 +102,32 @@ package struct PlaceholderMark: Hashable, Sendable {
         let omit = timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe)  // UTIME_OMIT
         try check(cl_utimens_fd(file, [omit, Timestamp(nanoseconds: modified).timespec]))
     }
-}
 
-extension Volume {
     /// Turns a new empty file, open for writing, into the placeholder of a version, with its exact
     /// size, modification time (nanoseconds since 1970) and permission bits but no data.
-    package static func mark(
-        absent file: Int32, _ mark: PlaceholderMark, size: UInt64, modified: Int64, mode: UInt16
-    ) throws(Errno) {
+    package func makePlaceholder(of file: Int32, size: UInt64, modified: Int64, mode: UInt16)
+        throws(Errno)
+    {
         // The mark is set first, so that the zeros never count as contents.
-        if size > 0 { try mark.set(on: file) }
+        if size > 0 { try set(on: file) }
         try check(cl_ftruncate(file, Int64(clamping: size)))
         try check(cl_chmod_fd(file, mode_t(mode)))
         try PlaceholderMark.restore(modified, of: file)
+    }
+
+    /// The placeholders below a directory, by their paths from it.
+    package static func placeholders(below directory: Int32) throws(Errno) -> [[Name]] {
+        var found: [[Name]] = []
+        try forEachName(in: directory) { (name) throws(Errno) in
+            let snapshot = FileSnapshot(try entryStatus(name, in: directory))
+            if snapshot.isDirectory {
+                let inner = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
+                found += try placeholders(below: inner.raw).map { [name] + $0 }
+            } else if snapshot.isFile, snapshot.size > 0 {
+                let file = try openBeneath([name], from: directory, flags: O_PATH)
+                if PlaceholderMark(of: file.raw) != nil { found.append([name]) }
+            }
+        }
+        return found
     }
 }

@@ -144,7 +144,7 @@ struct ArrivalAdopter {
         }
         let unknown = Arrival(item: mark.item, kind: .file, isDataless: true)
         let found = incoming.find(mark) {
-            isAbsent ? nil : path.flatMap { try? Volume.cutAside($0, in: tree).manifest }
+            isAbsent ? nil : path.flatMap { try? PackageBuilder.cutAside($0, in: tree).manifest }
         }
         guard let arrival = found ?? (isAbsent ? unknown : nil) else { return nil }
         let isAlike =

@@ -89,11 +89,12 @@ final class DocumentIndex {
         reloadIgnoreFile(item)
     }
 
-    /// Whether the document has contents that must be kept. After a crash it is not known which of
-    /// those that are not recorded a program had saved, so all of them are kept (invariant 3).
+    /// Whether the document has contents that must be kept. Of those that a killed daemon has not
+    /// recorded it is not known which a program had saved, so all of them are kept (invariant 3).
     func isSaved(_ item: Item) -> Bool {
-        item.latest > 0 || writer.state.pending[item.key]?.save != nil
-            || isReplaying && item.changed == 0
+        if item.latest > 0 { return true }
+        guard let work = writer.state.pending[item.key] else { return item.changed == 0 }
+        return work.save != nil || isReplaying && item.changed == 0
     }
 
     /// Adds the contents of `snapshot` to the document's prior contents, because the document is

@@ -6,7 +6,7 @@ import SystemCalls
 
 /// The file `.concordignore` at the root of the tree. Its patterns, in gitignore syntax, add to the
 /// built-in local names.
-final class IgnoreFile: Sendable {
+package final class IgnoreFile: Sendable {
     private let tree: Int32
     private struct State {
         var text = ""
@@ -54,5 +54,24 @@ final class IgnoreFile: Sendable {
         defer { bytes.deallocate() }
         let count = try file.read(into: bytes, at: 0)
         return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
+    /// Whether the item at a path never becomes a version because of its name, its path, or a
+    /// directory above it.
+    package func isLocal(_ path: [Name], isDirectory: Bool = false) -> Bool {
+        let names = current
+        return names.matches(path: path, isDirectory: isDirectory)
+            || path.indices.dropFirst().contains {
+                names.matches(path: Array(path[..<$0]), isDirectory: true)
+            }
+    }
+
+    /// Whether files with this name never become versions: temporary and lock files, and those that
+    /// the ignore file adds.
+    package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
+        let length = strlen(name)
+        return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in
+            current.matches(UnsafeBufferPointer(start: bytes, count: length))
+        }
     }
 }

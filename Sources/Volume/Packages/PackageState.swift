@@ -12,46 +12,24 @@ package struct PackageState: Sendable {
     package var isBusy: Bool
 }
 
-extension Volume {
+extension PackageState {
     /// The state of the package at a path; nil if there is no directory.
-    package func packageState(at path: [Name]) -> PackageState? {
-        Volume.packageState(path, from: root, countsRoot: true)
-    }
-
-    /// The state of a package that was moved to `incoming/`. The move changes only the time of the
-    /// package's own directory, which is left out.
-    package func incomingPackageState(_ name: String) -> PackageState? {
-        Volume.packageState([Name(name)], from: incoming.directory, countsRoot: false)
-    }
-
-    package func inode(at path: [Name]) -> UInt64? { snapshot(at: path)?.inode }
-
-    /// The attributes of the item at a path; nil if there is none.
-    package func snapshot(at path: [Name]) -> FileSnapshot? {
-        guard let file = try? openBeneath(path, from: root, flags: O_PATH),
-            let status = try? file.status()
-        else { return nil }
-        return FileSnapshot(status)
-    }
-
-    private static func packageState(_ path: [Name], from root: Int32, countsRoot: Bool)
-        -> PackageState?
-    {
-        guard let directory = try? openBeneath(path, from: root, flags: O_PATH | O_DIRECTORY),
+    ///
+    /// - Parameter countsRoot: False for a package that was moved to `incoming/`. The move changes
+    ///   only the time of the package's own directory, which is left out.
+    package init?(at path: [Name], in tree: Int32, countsRoot: Bool = true) {
+        guard let directory = try? openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY),
             let status = try? directory.status()
         else { return nil }
         let snapshot = FileSnapshot(status)
-        var state = PackageState(
+        self.init(
             inode: snapshot.inode, changed: countsRoot ? snapshot.changed : 0, isBusy: false)
-        state.add(directory.raw)
-        return state
+        add(directory.raw)
     }
-}
 
-extension PackageState {
     /// Adds the contents of a directory. If something cannot be examined, the package counts as
     /// busy.
-    fileprivate mutating func add(_ directory: Int32) {
+    private mutating func add(_ directory: Int32) {
         var names: [Name] = []
         do throws(Errno) {
             try forEachName(in: directory) { names.append($0) }

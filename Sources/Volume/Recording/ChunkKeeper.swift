@@ -148,7 +148,8 @@ final class ChunkKeeper {
                 .compactMap { try reader.path(of: $0) }
         }
         for path in paths {
-            guard let file = try? Volume.openTree(path, tree), PlaceholderMark(of: file.raw) == nil
+            guard let file = try? openForReading(path, beneath: tree),
+                PlaceholderMark(of: file.raw) == nil
             else { continue }
             let source = FileContent(descriptor: file.raw)
             try store(lost, from: source, FileSnapshot(of: file.raw).size, &places)

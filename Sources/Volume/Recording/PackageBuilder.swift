@@ -210,7 +210,7 @@ struct PackageBuilder {
     }
 }
 
-extension Volume {
+extension PackageBuilder {
     /// Cuts a file or a package that is no item.
     ///
     /// - Throws: `.notFound`; `.busy` while a program writes to it.

@@ -48,7 +48,7 @@ final class PlaceholderFetching: Sendable {
         guard case .absent(let absent) = found else { return }
         let name = item.name
         let number = hydration.want(.finish, of: absent) { [hydration, reports, isReady] error in
-            hydration.end(absent)
+            hydration.endUse(absent)
             guard let error else { return isReady.current?(key) ?? () }
             reports.tell(
                 "placeholder in \(key)",
@@ -57,7 +57,7 @@ final class PlaceholderFetching: Sendable {
                     + "\(error.message)")
         }
         if number == nil {
-            hydration.end(absent)
+            hydration.endUse(absent)
             isReady.current?(key)
         }
     }

@@ -35,7 +35,7 @@ final class VersionMaker {
     func person(_ uid: UInt32) -> String {
         if let account = device.account { return account }
         if let known = people[uid] { return known }
-        let name = Volume.person(uid)
+        let name = RecordingDevice.userName(uid)
         people[uid] = name
         return name
     }

@@ -12,7 +12,7 @@ struct NotedEvent: Sendable {
 }
 
 /// Events in the tree that the recorder has not processed yet. Many threads append; one takes all.
-final class EventQueue: Sendable {
+package final class EventQueue: Sendable {
     private struct State: ~Copyable {
         var events: [NotedEvent] = []
         var log: EventLog

@@ -58,10 +58,10 @@ struct LastVersionDisplay {
             guard let kind = lost[entry.path] else { continue }
             let file = try openBeneath(
                 entry.names, from: root.raw, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
-            let seen = volume.snapshot(file.raw)
+            let seen = FileSnapshot(of: file.raw)
             let isAlone = try volume.hydration.evicting(seen.inode) { () throws(VolumeError) in
                 try checkUnused(file.raw, seen, item)
-                guard !volume.snapshot(file.raw).differs(from: seen) else {
+                guard !FileSnapshot(of: file.raw).differs(from: seen) else {
                     throw VolumeError(.busy, "\(item.name) is in use.")
                 }
                 do throws(Errno) {
@@ -107,8 +107,8 @@ struct LastVersionDisplay {
         if snapshot.size > 0 {
             _ = try mark.replaceBytes(of: file, size: snapshot.size, modified: modified)
         }
-        try Volume.mark(
-            absent: file, mark, size: size, modified: modified,
+        try mark.makePlaceholder(
+            of: file, size: size, modified: modified,
             mode: UInt16(truncatingIfNeeded: snapshot.permissions))
     }
 
@@ -119,7 +119,7 @@ struct LastVersionDisplay {
     private func replace(
         _ file: Int32, of item: Item, by version: Version, _ mark: PlaceholderMark
     ) throws(VolumeError) {
-        let now = volume.snapshot(file)
+        let now = FileSnapshot(of: file)
         guard now.inode == item.inode else {
             throw VolumeError(.busy, "\(item.name) is in use.")
         }

@@ -257,7 +257,7 @@ extension Store {
     /// one is refused, because an empty journal would turn their history into garbage.
     func needsJournal(rebuilds: Bool) throws(VolumeError) -> Bool {
         if size(journalPath) > 0 { return false }
-        // `Volume+Healing` was killed between its two renames.
+        // `JournalRepair` was killed between its two renames.
         if size(journalPath + ".fresh") > 0, Glibc.rename(journalPath + ".fresh", journalPath) == 0
         {
             return false

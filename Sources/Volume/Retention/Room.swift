@@ -1,10 +1,11 @@
 import CLinux
 import Model
+import SystemCalls
 
 /// Keeps a part of the disk free, and serves requests for space. Programs write directly to the
 /// files of the tree, where space cannot be freed before they are refused it, so old contents must
 /// be removed ahead of them.
-final class Room: @unchecked Sendable {
+package final class Room: @unchecked Sendable {
     /// An O_PATH descriptor of the store.
     private let directory: Int32
     private let settings: Settings
@@ -50,7 +51,7 @@ final class Room: @unchecked Sendable {
     /// Whether writes should pass through the process, which can free space for them. Asked at each
     /// open. A program that writes directly to the disk could fill what is left faster than space
     /// is freed, so this does not depend on the size of the disk.
-    var isTight: Bool {
+    package var isTight: Bool {
         guard isOn, let space = DiskSpace(of: directory) else { return false }
         return space.free < 3 * settings.freeBytesKept
     }
@@ -108,6 +109,30 @@ final class Room: @unchecked Sendable {
         if answer == nil { signal.change { requests.withdraw(request) } }
         return answer ?? .refused
     }
+
+    /// Runs `body`, which needs this many bytes of disk space. If there is not enough space, frees
+    /// some by removing old contents and tries again, unless nothing can be removed. Blocks
+    /// meanwhile, so no thread that serves all requests may call it.
+    package func withRoom<Result>(
+        for bytes: Int64 = 0, _ body: () throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.roomSeconds)
+        var triesLeft = Room.triesMax
+        while true {
+            do throws(Errno) { return try body() } catch {
+                guard error == .noSpace else { throw error }
+                switch make(bytes, until: deadline) {
+                // Other programs may take what was freed.
+                case .freed: break
+                case .enough where triesLeft > 0: triesLeft -= 1
+                case .enough, .refused: throw error
+                }
+            }
+        }
+    }
+
+    /// How often it is tried again when there seems to be enough space.
+    private static let triesMax = 8
 
     func begin() -> SpaceRequests.Search {
         signal.look { requests.begin(at: cl_clock_monotonic_ns()) }

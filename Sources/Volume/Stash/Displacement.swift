@@ -13,7 +13,7 @@ package final class ReplacedCopy: Sendable {
     private let stash: Stash
     private let isUsed = Atomic(false)
 
-    fileprivate init(name: String, of snapshot: FileSnapshot, in stash: Stash) {
+    init(name: String, of snapshot: FileSnapshot, in stash: Stash) {
         self.name = name
         self.snapshot = snapshot
         self.stash = stash
@@ -31,8 +31,8 @@ package final class ReplacedCopy: Sendable {
 package enum Renamed: Sendable {
     /// `isStashed`: what was replaced is in the stash now.
     case done(isStashed: Bool)
-    /// Nothing was done: the replaced file must be copied first (`Volume.copyReplaced`), and then
-    /// the rename repeated with that copy.
+    /// Nothing was done: the replaced file must be copied first (`TreeNames.copyReplaced`), and
+    /// then the rename repeated with that copy.
     case needsCopy
 }
 
@@ -120,25 +120,5 @@ struct Displacement {
             _ = cl_renameat2(stash.directory, aside, to.descriptor, to.name, 0)
             throw error
         }
-    }
-}
-
-extension Volume {
-    /// Copies a file that is about to be replaced. Takes as long as its length needs.
-    ///
-    /// - Parameter file: The file, opened with O_PATH.
-    package func copyReplaced(_ file: Int32, at spot: DirectoryEntry, by actor: Actor)
-        throws(Errno) -> ReplacedCopy
-    {
-        var status = stat()
-        try check(cl_fstat(file, &status))
-        let snapshot = FileSnapshot(status)
-        let name = stash.newName(.copied, snapshot, spot: spot, actor: actor)
-        try withRoom(for: snapshot.size) { () throws(Errno) in
-            try stash.copy(of: file, snapshot, into: name)
-        }
-        let copy = ReplacedCopy(name: name, of: snapshot, in: stash)
-        try stash.sync(name)
-        return copy
     }
 }

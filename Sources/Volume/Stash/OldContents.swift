@@ -12,14 +12,29 @@ import SystemCalls
 /// The journal forgets the versions that need the old contents first, in a transaction that is on
 /// the disk when it returns, and only then are they overwritten. After a crash in between, the
 /// document shows what it held before, and that is recorded again as a new version.
-package struct OldContents {
-    private let volume: Volume
+package final class OldContents: Sendable {
+    private let stash: Stash
+    private let events: EventQueue
+    private let unrecorded: UnrecordedContents
+    private let reserve: Reserve
+    private let room: Room
+    private let recorder: Recorder
 
     /// In bytes. Smaller contents stay: the program gets ENOSPC, and a person who removes anything
     /// makes room for them. They are not lost to a save that fails a moment later.
     private static let sizeMin: Int64 = 8 << 20
 
-    package init(of volume: Volume) { self.volume = volume }
+    init(
+        stash: Stash, events: EventQueue, unrecorded: UnrecordedContents, reserve: Reserve,
+        room: Room, recorder: Recorder
+    ) {
+        self.stash = stash
+        self.events = events
+        self.unrecorded = unrecorded
+        self.reserve = reserve
+        self.room = room
+        self.recorder = recorder
+    }
 
     /// Runs `attempt`, which moves old contents aside, with the patience `.room`, and if there is
     /// no room for them with `.loss`.
@@ -27,7 +42,7 @@ package struct OldContents {
         for bytes: Int64, _ attempt: (Patience) throws(Errno) -> Result
     ) throws(Errno) -> Result {
         do throws(Errno) {
-            return try volume.withRoom(for: bytes) { () throws(Errno) in try attempt(.room) }
+            return try room.withRoom(for: bytes) { () throws(Errno) in try attempt(.room) }
         } catch {
             guard error == .noSpace, mayGiveUp else { throw error }
             return try attempt(.loss)
@@ -40,18 +55,18 @@ package struct OldContents {
         _ preImages: PreImageLog?, offset: Int64, length: Int64,
         _ body: () throws(Errno) -> Result
     ) throws(Errno) -> Result {
-        do throws(Errno) { return try volume.withRoom(for: length, body) } catch {
+        do throws(Errno) { return try room.withRoom(for: length, body) } catch {
             // Otherwise there is no room for what the program writes.
             guard error == .noSpace, let preImages,
                 preImages.mustSave(offset: offset, length: length), giveUp(preImages)
             else { throw error }
-            return try volume.withRoom(for: length, body)
+            return try room.withRoom(for: length, body)
         }
     }
 
     /// When the volume is about to close, space is refused without a search.
     private var mayGiveUp: Bool {
-        volume.settings.freeShare > 0 && !volume.recorder.isAboutToClose
+        recorder.settings.freeShare > 0 && !recorder.isAboutToClose
     }
 
     /// Gives up the old contents of a file that is being overwritten, some of which are in
@@ -66,7 +81,7 @@ package struct OldContents {
 
     func giveUp(contentsOf inode: UInt64, _ log: Stash.Entry?, bytes: Int64) -> Bool {
         guard mayGiveUp, bytes >= OldContents.sizeMin else { return false }
-        let isGone = try? volume.recorder.carryOut { (recorder) throws(VolumeError) in
+        let isGone = try? recorder.carryOut { (recorder) throws(VolumeError) in
             try recorder.retention.space.giveUp(contentsOf: inode, log, bytes: bytes)
         }
         return isGone ?? false
@@ -87,15 +102,14 @@ package struct OldContents {
             writing.isSecured = true
             return
         }
-        let stash = volume.stash
         let name = stash.newName(.preImages, snapshot, spot: nil, actor: actor)
-        let log = try volume.store.reserve.using { () throws(Errno) in
+        let log = try reserve.using { () throws(Errno) in
             try PreImageLog.make(of: file, snapshot, named: name, in: stash)
         }
         writing.preImages = log
         writing.isSecured = true
-        volume.events.append(.secured(inode: snapshot.inode, stash: name, by: actor))
-        if !volume.unrecorded.contains(snapshot) {
+        events.append(.secured(inode: snapshot.inode, stash: name, by: actor))
+        if !unrecorded.contains(snapshot) {
             log.syncEach()
             // The log file's size is the only record of the old size.
             try stash.sync(name)

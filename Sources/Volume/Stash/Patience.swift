@@ -7,7 +7,7 @@ package enum Patience: Int, Comparable, Sendable {
     case brief
     /// Copies of any length.
     case copy
-    /// Until space was freed on a full disk, which the caller does (`Volume.withRoom`).
+    /// Until space was freed on a full disk, which the caller does (`Room.withRoom`).
     case room
     /// No space can be freed: contents that would give way to another program give way to the one
     /// that overwrites them (`OldContents`).

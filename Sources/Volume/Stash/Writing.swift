@@ -56,7 +56,7 @@ package struct Writing: Sendable {
         unsynced.removeAll { synced.names.contains($0) }
     }
 
-    /// To be called if a truncation has failed after `Volume.willTruncate` had prepared it.
+    /// To be called if a truncation has failed after `FileWriting.willTruncate` had prepared it.
     package mutating func truncationFailed(_ inode: UInt64, of volume: Volume) {
         guard writers == 0, isSecured else { return }
         isSecured = false

@@ -1,3 +1,4 @@
+import Glibc
 import Model
 
 /// A tombstone: a name that a program took away from a document and may give back to it.
@@ -160,5 +161,9 @@ struct RecordingDevice: Sendable {
     /// What versions name as the person instead of the user of this machine; nil for the user.
     var account: String?
 
-    func person(_ uid: UInt32) -> String { account ?? Volume.person(uid) }
+    func person(_ uid: UInt32) -> String { account ?? Self.userName(uid) }
+
+    static func userName(_ uid: UInt32) -> String {
+        getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "uid \(uid)"
+    }
 }

@@ -29,7 +29,7 @@ package struct Finding: Hashable, Sendable {
 
 /// Checks tree, journal and chunks against each other. It repairs only what it can prove, which is
 /// a chunk found again by its hash, and changes nothing else.
-struct Examination {
+package struct Examination {
     let tree: Int32
     let stash: Stash
     let journal: Journal
@@ -289,7 +289,7 @@ struct Examination {
         var present: Set<Digest> = []
         for entry in manifest.entries where entry.kind == .file {
             do throws(Errno) {
-                let file = try Volume.openTree(path + entry.names, tree)
+                let file = try openForReading(path + entry.names, beneath: tree)
                 present.formUnion(presentChunks(entry.chunks, file.raw))
             } catch {
                 guard error == .denied else { continue }
@@ -319,13 +319,13 @@ private func share(_ done: some BinaryInteger, of total: some BinaryInteger) -> 
     total == 0 ? 1 : Double(done) / Double(total)
 }
 
-extension Volume {
+extension Examination {
     /// Examines a store that is not mounted.
     ///
     /// - Throws: `.busy` when the store is in use, `.notFound`, `.newer`, or `.damaged` when the
     ///   journal cannot be opened at all.
-    package static func examine(
-        store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
+    package static func findings(
+        inStore path: String, repair: Bool, progress: @escaping (String, Double) -> Void
     ) throws(VolumeError) -> [Finding] {
         let store = try Store(
             opening: path, mayCreate: false, owner: "fsctl doctor, process \(getpid())")
@@ -340,13 +340,16 @@ extension Volume {
         return findings
     }
 
-    /// Examines this volume's store while the volume is in use.
-    package func examine(repair: Bool, progress: @escaping (String, Double) -> Void) -> [Finding] {
+    /// Examines a volume's store while the volume is in use.
+    package static func findings(
+        in volume: Volume, repair: Bool, progress: @escaping (String, Double) -> Void
+    ) -> [Finding] {
+        let recorder = volume.recorder
         // Waiting for the root records everything that can be recorded.
         _ = recorder.catchUp(with: .item(Item.root), timeoutSeconds: 60)
         var examination = Examination(
-            tree: root, stash: stash, journal: journal, packs: packs, repairs: repair,
-            progress: progress)
+            tree: volume.root, stash: volume.stash, journal: volume.journal, packs: volume.packs,
+            repairs: repair, progress: progress)
         let rebuilt = recorder.signal.look { recorder.report.problems["parts"] }
         let notes = rebuilt.map { [Finding(severity: .note, subject: "store", message: $0)] } ?? []
         return notes + examination.run()

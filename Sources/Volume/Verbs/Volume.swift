@@ -9,10 +9,10 @@ import SystemCalls
 
 /// One device's volume: a working tree of plain files, and the history of every document in it.
 ///
-/// Programs' requests arrive as verbs (`Volume+Names`, `Volume+Writing`) on the threads that serve
-/// them. Each verb moves aside what would be lost, does its system calls in the tree, appends an
-/// event and returns. The recorder, one background thread, turns events into documents and
-/// versions. Readers (`Volume+History`) wait until it has caught up.
+/// Programs' requests arrive as verbs of `names` and `writing` on the threads that serve them. Each
+/// verb moves aside what would be lost, does its system calls in the tree, appends an event and
+/// returns. The recorder, one background thread, turns events into documents and versions. Readers,
+/// such as `history`, wait until it has caught up.
 package final class Volume: Sendable {
     /// The working tree's root, opened with O_PATH.
     package let root: Int32
@@ -20,32 +20,47 @@ package final class Volume: Sendable {
     package var identity: VolumeIdentity { ownIdentity.withLock { $0 } }
     let store: Store
     package let settings: Settings
-    let stash: Stash
-    let events: EventQueue
     package let journal: Journal
-    let packs: PackStore
-    let hydration: Hydration
-    /// Tells how many devices have a version, as last reported by the hub.
-    let holders = CallbackSlot<@Sendable (Identifier) -> Int?>()
-    /// Tells whether programs have an inode open; set by the mount.
-    let openFiles = CallbackSlot<@Sendable (UInt64) -> Bool>()
-    /// Tells why the contents of a document stay on this device: the end of a sentence that begins
-    /// with its path. It may ask programs, and take seconds.
-    package let evictionObstacle = CallbackSlot<@Sendable ([Name]) -> String?>()
-    /// Tells who has an explicit claim under which the contents of a document must stay: the end of
-    /// a sentence that begins with its path. It asks no program.
-    package let evictionClaim = CallbackSlot<@Sendable ([Name]) -> String?>()
-    private let evictor = Evictor()
-    let pinned = PinnedDownloads()
-    let kept = KeptContents()
-    let unrecorded = UnrecordedContents()
-    let recentChunks = RecentChunks()
-    let ignoreFile: IgnoreFile
     package let readOnly = ReadOnlyFlag()
-    let incoming: Incoming
-    package let openContents: OpenContents
     let recorder: Recorder
-    let room: Room
+
+    // What serves the requests of programs.
+    package let names: TreeNames
+    package let writing: FileWriting
+    package let events: EventQueue
+    package let hydration: Hydration
+    package let oldContents: OldContents
+    package let openContents: OpenContents
+    package let ignoreFile: IgnoreFile
+    package let room: Room
+    /// Tells whether programs have an inode open; set by the mount.
+    package let openFiles = CallbackSlot<@Sendable (UInt64) -> Bool>()
+
+    // Documents and their versions.
+    package let items: ItemLookup
+    package let states: DocumentStates
+    package let safety: DocumentSafety
+    package let history: VersionHistory
+    package let versions: VersionReader
+    package let conflicts: ConflictVersions
+    package let settlements: Settlements
+    package let replacer: ContentReplacer
+    package let importer: VersionImporter
+    package let retention: VersionRetention
+    package let sessions: SessionHistory
+    package let past: PastTree
+
+    // Changes from the hub, and contents on demand.
+    package let scan: TreeScan
+    package let arrivals: Arrivals
+    package let downloads: Downloads
+    package let eviction: Eviction
+
+    let stash: Stash
+    let packs: PackStore
+    let incoming: Incoming
+    let pinned = PinnedDownloads()
+    private let evictor = Evictor()
     /// The events that a killed daemon has left.
     let logged: [NotedEvent]
     let log: Logger
@@ -60,13 +75,14 @@ package final class Volume: Sendable {
         self.settings = settings
         self.journal = journal
         self.packs = packs
-        hydration = Hydration(
-            tree: store.tree.raw, journal: journal, packs: packs, log: log)
-        root = store.tree.raw
-        let names = IgnoreFile(tree: store.tree.raw)
+        self.store = store
+        self.logged = logged
+        let tree = store.tree.raw
+        root = tree
+        hydration = Hydration(tree: tree, journal: journal, packs: packs, log: log)
         stash = Stash(
             directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
-        ignoreFile = names
+        ignoreFile = IgnoreFile(tree: tree)
         incoming = Incoming(directory: store.incoming.raw)
         // The directory must be cleared before anything new is prepared.
         let displaced = incoming.clear()
@@ -75,17 +91,46 @@ package final class Volume: Sendable {
         let wake = CallbackSlot<@Sendable () -> Void>()
         events = EventQueue(
             directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
-        self.logged = logged
+        let (kept, unrecorded) = (KeptContents(), UnrecordedContents())
         recorder = Recorder(
-            tree: store.tree.raw, stash: stash, journal: journal, packs: packs,
+            tree: tree, stash: stash, journal: journal, packs: packs,
             hydration: hydration, events: events, settings: settings,
             device: RecordingDevice(
                 id: identity.device, name: identity.deviceName, account: nil), kept: kept,
-            unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
+            unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: ignoreFile,
             leftovers: leftovers, incoming: incoming, displaced: displaced,
             reserve: store.reserve, room: room)
         openContents = recorder.writer.state.unfinished.contents
-        self.store = store
+        names = TreeNames(stash: stash, events: events, reserve: store.reserve, room: room)
+        oldContents = OldContents(
+            stash: stash, events: events, unrecorded: unrecorded, reserve: store.reserve,
+            room: room, recorder: recorder)
+        writing = FileWriting(
+            stash: stash, events: events, kept: kept, unrecorded: unrecorded,
+            openContents: openContents, oldContents: oldContents,
+            copiedSizeMax: settings.copiedSizeMax)
+        items = ItemLookup(tree: tree, journal: journal, recorder: recorder, ignoreFile: ignoreFile)
+        safety = DocumentSafety(items: items)
+        states = DocumentStates(items: items, safety: safety, hydration: hydration)
+        history = VersionHistory(items: items, states: states)
+        versions = VersionReader(items: items, stash: stash, packs: packs, hydration: hydration)
+        conflicts = ConflictVersions(history: history, versions: versions)
+        arrivals = Arrivals(items: items, incoming: incoming)
+        replacer = ContentReplacer(
+            history: history, versions: versions, conflicts: conflicts, arrivals: arrivals)
+        settlements = Settlements(
+            history: history, versions: versions, conflicts: conflicts, replacer: replacer)
+        importer = VersionImporter(items: items)
+        retention = VersionRetention(items: items)
+        sessions = SessionHistory(items: items)
+        past = PastTree(items: items)
+        scan = TreeScan(recorder: recorder)
+        downloads = Downloads(items: items, hydration: hydration, room: room, pinned: pinned)
+        eviction = Eviction(items: items, hydration: hydration, openFiles: openFiles)
+        connect(wake)
+    }
+
+    private func connect(_ wake: CallbackSlot<@Sendable () -> Void>) {
         journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
         wake.set { [weak recorder, room] in
             recorder?.wake()
@@ -109,8 +154,8 @@ package final class Volume: Sendable {
             rebuilds: settings.rebuilds)
         let isJournalNew = try store.needsJournal(rebuilds: settings.rebuilds)
         let isClean = store.takeCleanMark()
-        let (journal, problem) = try openJournal(
-            store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
+        let (journal, problem) = try JournalRepair(store: store, log: log).open(
+            mayCreate: settings.mayCreate, checked: !isClean)
         store.reserve.fillLog()
         let packs = try PackStore(
             directory: store.chunksPath, packBytesMax: Volume.packBytesMax(on: store))
@@ -149,30 +194,6 @@ package final class Volume: Sendable {
         return min(PackStore.Limits.packBytes, max(4 << 20, UInt64(space.total / 64)))
     }
 
-    /// Runs `body`, which needs this many bytes of disk space. If there is not enough space, frees
-    /// some by removing old contents and tries again, unless nothing can be removed. Blocks
-    /// meanwhile, so no thread that serves all requests may call it.
-    package func withRoom<Result>(
-        for bytes: Int64 = 0, _ body: () throws(Errno) -> Result
-    ) throws(Errno) -> Result {
-        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.roomSeconds)
-        var triesLeft = Volume.triesMax
-        while true {
-            do throws(Errno) { return try body() } catch {
-                guard error == .noSpace else { throw error }
-                switch room.make(bytes, until: deadline) {
-                // Other programs may take what was freed.
-                case .freed: break
-                case .enough where triesLeft > 0: triesLeft -= 1
-                case .enough, .refused: throw error
-                }
-            }
-        }
-    }
-
-    /// How often it is tried again when there seems to be enough space.
-    private static let triesMax = 8
-
     /// The bytes that can be removed for programs that need space, as last measured. The number may
     /// be somewhat old, because measuring requires reading the journal.
     package var freeableBytes: Int64 {
@@ -181,8 +202,24 @@ package final class Volume: Sendable {
         return recorder.freeable.bytes
     }
 
-    /// Whether the disk is so full that writes should pass through the process.
-    package var isTight: Bool { room.isTight }
+    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
+    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
+    /// the transaction is rolled back.
+    ///
+    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
+    package func perform<Result: Sendable>(
+        _ body: @escaping @Sendable (Transaction) throws -> Result
+    ) throws(VolumeError) -> Result {
+        try recorder.perform { _, t in try body(t) }
+    }
+
+    /// Counters that only grow, for tests of costs.
+    package var statistics: [String: Int] {
+        [
+            "transactions": journal.transactionCount, "chunkReads": packs.readCount,
+            "events": Int(events.total),
+        ]
+    }
 
     /// Starts the recorder. It compares the tree with the journal first, while requests are served
     /// already.
@@ -294,7 +331,7 @@ package struct VolumeIdentity: Hashable, Sendable {
     /// Reads the identities from the journal, or creates them for a new one.
     init(_ journal: Journal, store: String, name: String?) throws(VolumeError) {
         self.store = store
-        let host = Volume.hostName
+        let host = VolumeIdentity.hostName
         let known = try journal.read { reader in
             (try reader.value("volume"), try reader.value("device"), try reader.value("name"))
         }
@@ -311,9 +348,7 @@ package struct VolumeIdentity: Hashable, Sendable {
             try t.set("name", to: named)
         }
     }
-}
 
-extension Volume {
     /// This machine's name without its domain.
     static var hostName: String {
         var buffer = [CChar](repeating: 0, count: 256)

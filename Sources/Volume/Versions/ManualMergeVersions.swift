@@ -22,10 +22,3 @@ enum ManualMergeVersions {
         try t.set(key, to: (open + versions).map(\.description).joined(separator: " "))
     }
 }
-
-extension Volume {
-    /// Conflict versions that are merged only when a person asks for it.
-    package func manualMergeVersions() throws(VolumeError) -> Set<Identifier> {
-        try journal.read { reader in try ManualMergeVersions.all(reader) }
-    }
-}

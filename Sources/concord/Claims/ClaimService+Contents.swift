@@ -11,7 +11,7 @@ extension ClaimService {
         targets.contains { target in
             guard target.access.needsContents else { return false }
             let names = target.path.names
-            return (try? volume.isDataless(at: names)) == true
+            return (try? volume.downloads.isDataless(at: names)) == true
                 && volume.mayAccess(peer, names, write: false)
         }
     }
@@ -27,8 +27,10 @@ extension ClaimService {
         let work = { @Sendable [self] in
             var failure: VolumeError?
             do throws(VolumeError) {
-                for path in names where try volume.isDataless(at: path) {
-                    try volume.hydrate(at: path) { [self] _ in isDownloading(claim.id, client) }
+                for path in names where try volume.downloads.isDataless(at: path) {
+                    try volume.downloads.hydrate(at: path) { [self] _ in
+                        isDownloading(claim.id, client)
+                    }
                 }
             } catch { failure = error }
             let isWanted = clients.withLock { clients in

@@ -32,7 +32,7 @@ final class TransferWatch: Sendable {
     static func start(_ desk: ClaimService, _ volume: Volume, _ membership: Membership) {
         let watch = TransferWatch(desk)
         membership.onTransfers { watch.look(at: $0) }
-        volume.onContents { [weak desk] paths in
+        volume.hydration.moved.set { [weak desk] paths in
             guard let desk, desk.areContentsWatched else { return }
             for path in paths.isEmpty ? [[]] : paths { desk.tell(contentsOf: path) }
         }

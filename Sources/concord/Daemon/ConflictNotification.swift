@@ -46,7 +46,7 @@ final class ConflictNotification: @unchecked Sendable {
     func poke() { poller.poke() }
 
     private func tell() {
-        guard let paths = try? volume.conflictedPaths(), paths != shown else { return }
+        guard let paths = try? volume.conflicts.paths(), paths != shown else { return }
         let isMore = !Set(paths).subtracting(shown).isEmpty
         shown = paths
         guard !paths.isEmpty else { return close() }

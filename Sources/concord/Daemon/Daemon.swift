@@ -135,10 +135,10 @@ struct Daemon {
         session.beforeEnd { ending.end([("the synchronization", membership.stop)]) }
         let desk = ClaimService(arbiter: arbiter, session: session, volume: volume)
         TransferWatch.start(desk, volume, membership)
-        volume.evictionObstacle.set { [weak desk] names in
+        volume.eviction.obstacle.set { [weak desk] names in
             desk.flatMap { $0.evictions.obstacle(toEvicting: names, $0) }
         }
-        volume.evictionClaim.set { [weak desk] names in
+        volume.eviction.claim.set { [weak desk] names in
             desk.flatMap { EvictionQuestions.claim(on: names, $0) }
         }
         let server: ControlServer
@@ -187,7 +187,8 @@ struct Daemon {
         _ notice: ConflictNotification
     ) {
         let arbiter = desk.arbiter
-        volume.onVersions { [weak session, weak desk, autoMerger, notice] change, versions, names in
+        volume.conflicts.onVersions {
+            [weak session, weak desk, autoMerger, notice] change, versions, names in
             autoMerger.poke()
             notice.poke()
             if change == .gained { desk?.tell(conflictOf: names) }

@@ -93,7 +93,7 @@ struct HubVerbs {
                 total: line.total)
         }
         let known = Set(lines.map(\.path))
-        for document in (try? volume.activeDownloads()) ?? []
+        for document in (try? volume.downloads.active()) ?? []
         where !known.contains(document.path.shown) {
             lines.append(
                 ActivityReport.Line(
@@ -148,7 +148,7 @@ struct HubVerbs {
 
     /// A few documents that are not at the hub yet, for the volume's status.
     private var waiting: [HubReport.Waiting] {
-        let found = (try? volume.unsafeDocuments(below: [], limit: 5)) ?? []
+        let found = (try? volume.safety.unsafeDocuments(below: [], limit: 5)) ?? []
         let isHeld = membership.engine?.report.brake != nil
         return found.map { document in
             let words =
@@ -190,10 +190,10 @@ extension BrakeReport {
     fileprivate init(_ volume: Volume, _ engine: SyncEngine?, isReleased: Bool)
         throws(VolumeError)
     {
-        let missing = volume.missingDocuments
+        let missing = volume.scan.missingDocuments
         if isReleased {
             engine?.releaseBrake()
-            if missing > 0 { try volume.acceptMissing() }
+            if missing > 0 { try volume.scan.acceptMissing() }
         }
         let brake = engine?.report.brake
         self.init(deletions: brake?.count ?? 0, items: brake?.items ?? 0, missing: missing)

@@ -12,7 +12,7 @@ struct RequestedEviction {
     ///
     /// - Throws: `.refused` for a single document that must stay.
     func run(at path: [Name], isForced: Bool) throws(VolumeError) -> EvictedReport {
-        let report = try volume.evict(
+        let report = try volume.eviction.evict(
             at: path, forced: isForced, isMeant: { volume.covers(peer, $0, write: true) })
         return EvictedReport(
             items: report.items, bytes: report.bytes,

@@ -6,7 +6,7 @@ import Volume
 // The verbs about conflicts.
 extension Service {
     func conflicts(_ request: Request, for peer: Peer) throws(VolumeError) -> ConflictsReport {
-        var found = try volume.conflicts(below: request.components())
+        var found = try volume.conflicts.list(below: request.components())
         for index in found.indices {
             found[index].history = found[index].history.visible(to: peer.onlooker)
         }
@@ -23,10 +23,10 @@ extension Service {
         let path = try request.components()
         let actor = actor(of: request, peer)
         if request.undo == true {
-            let open = try volume.undoSettlement(
+            let open = try volume.settlements.undoLast(
                 at: path, by: actor, visibleTo: peer.onlooker, through: tree)
             return ResolutionReport(
-                current: try volume.status(at: path).currentVersion, settled: open)
+                current: try volume.states.status(at: path).currentVersion, settled: open)
         }
         let history = try self.history(request, for: peer)
         let open = history.versions.filter { $0.kind == .conflict }
@@ -46,17 +46,17 @@ extension Service {
             guard !ids.isEmpty else {
                 throw VolumeError(.invalid, "\(path.shown) has no conflict versions to settle")
             }
-            try volume.settle(ids, at: path)
+            try volume.conflicts.settle(ids, at: path)
             return ResolutionReport(current: current?.number, settled: numbers)
         }
         guard let version = history.versions.first(where: { $0.number == number }) else {
             throw VolumeError(
                 .notFound, "\(path.shown) has no version \(number); fsctl versions lists them")
         }
-        let content = try volume.content(of: version.id)
+        let content = try volume.versions.content(of: version.id)
         let replacement = Replacement(
             content.manifest, sources: [version.id], settles: ids, by: actor)
-        let now = try volume.replace(replacement, at: path, through: tree)
+        let now = try volume.replacer.replace(replacement, at: path, through: tree)
         return ResolutionReport(current: now, settled: numbers)
     }
 }
@@ -86,7 +86,7 @@ extension Service {
                 process: peer.process, uid: peer.uid, program: request.program ?? "merge",
                 session: session.workSession(of: peer.process, uid: peer.uid)))
         return MergeReport(
-            sentences: merged.reasons, current: try volume.status(at: path).currentVersion,
+            sentences: merged.reasons, current: try volume.states.status(at: path).currentVersion,
             settled: merged.settled)
     }
 }
@@ -95,7 +95,7 @@ extension Service {
 extension Service {
     func rewinding(_ request: Request, for peer: Peer) throws(VolumeError) -> RewindReport {
         guard let time = request.time else { throw request.missing("time") }
-        let steps = try volume.rewinding(request.components(), to: time).filter {
+        let steps = try volume.past.rewinding(request.components(), to: time).filter {
             volume.mayKnow(peer, of: $0.path)
                 && $0.version?.isVisible(
                     to: peer.onlooker, of: $0.protection, during: time...time) ?? true

@@ -11,10 +11,10 @@ extension Service {
         switch try request.known() {
         case .download: try download(path, for: peer, progress)
         case .pin:
-            try volume.pin(at: path)
-            defer { volume.downloadPinned() }
+            try volume.downloads.pin(at: path)
+            defer { volume.downloads.resume() }
             try download(path, for: peer, progress)
-        case .unpin: try volume.unpin(at: path)
+        case .unpin: try volume.downloads.unpin(at: path)
         default:
             let eviction = RequestedEviction(volume: volume, peer: peer)
             return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
@@ -26,7 +26,7 @@ extension Service {
         throws(VolumeError)
     {
         try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
-            try volume.hydrate(
+            try volume.downloads.hydrate(
                 at: path,
                 progress: { done in
                     let part =

@@ -69,7 +69,7 @@ extension EntriesReport {
     init(_ volume: Volume, _ request: Control.Request, _ peer: Peer) throws(VolumeError) {
         let path = try request.components()
         var groups: [Group: [RawText]] = [:]
-        for entry in try volume.statuses(in: path)
+        for entry in try volume.states.statuses(in: path)
         where volume.covers(peer, path + [entry.name], write: false) {
             let group = Group(
                 kind: "\(entry.kind)", state: entry.state.rawValue,

@@ -11,7 +11,7 @@ extension Service {
     private static let patienceMilliseconds: Int64 = 300
 
     func document(at path: [Name], asksHub: Bool = true) throws(VolumeError) -> DocumentReport {
-        let status = try volume.status(at: path)
+        let status = try volume.states.status(at: path)
         var devices: Int?
         if asksHub, status.durability == .hub, let current = status.current {
             devices = membership.engine?.devices(
@@ -24,7 +24,7 @@ extension Service {
         var wish = Purge()
         (wish.before, wish.bytes) = (request.time, request.bytes)
         wish.isRehearsal = request.explain == true
-        let report = try volume.purge(
+        let report = try volume.retention.purge(
             at: request.components(), wish, visibleTo: peer.onlooker,
             mayWrite: { peer.isOwner || volume.mayAccess(peer, $0, write: true) },
             mayKnow: { volume.mayKnow(peer, of: $0) })
@@ -46,12 +46,14 @@ extension Service {
         while true {
             let slice = min(1, total - waited)
             do throws(VolumeError) {
-                return try volume.wait(
+                return try volume.safety.wait(
                     for: durability, at: path, timeoutSeconds: slice,
                     mayKnow: { volume.mayKnow(peer, of: $0) })
             } catch  where error.code == .timeout {
                 waited += slice
-                let obstacle = try volume.obstacle(below: path) { volume.mayKnow(peer, of: $0) }
+                let obstacle = try volume.safety.obstacle(below: path) {
+                    volume.mayKnow(peer, of: $0)
+                }
                 let text =
                     obstacle ?? "waiting until it is durable (\(request.durability ?? "disk"))"
                 let step = Progress(text, fraction: waited / total, notice: obstacle)
@@ -73,10 +75,10 @@ extension Service {
             do throws(VolumeError) {
                 // A wait without any time fails always. The message would never say then what is
                 // not at the hub.
-                try volume.wait(
+                try volume.safety.wait(
                     for: .disk, at: path, timeoutSeconds: min(0.5, max(0.05, total - waited)),
                     mayKnow: { volume.mayKnow(peer, of: $0) })
-                let left = try volume.unsafeDocuments(below: path, limit: 1)
+                let left = try volume.safety.unsafeDocuments(below: path, limit: 1)
                 guard let first = left.first else { return }
                 let isKnown = volume.mayKnow(peer, of: first.path)
                 let shown = isKnown ? RawText(path: first.path).text : UnsafeDocument.unnamed
@@ -90,7 +92,7 @@ extension Service {
                 notice = isKnown ? obstacle(first) : nil
             } catch  where error.code == .timeout {
                 text = error.message
-                notice = try volume.obstacle(below: path) { volume.mayKnow(peer, of: $0) }
+                notice = try volume.safety.obstacle(below: path) { volume.mayKnow(peer, of: $0) }
             } catch { throw error }
             if let notice, !text.contains(notice) { text += " " + notice }
             let isHeard = progress(

@@ -9,14 +9,14 @@ extension Service {
         guard let name = request.session else { throw request.missing("session") }
         // Other users must give the whole text. Otherwise a prefix would tell them the names of
         // sessions that they may not see.
-        let session = try volume.session(named: name, isExact: !peer.isOwner)
+        let session = try volume.sessions.find(name, isExact: !peer.isOwner)
         return SessionChoice(
             session: session, person: request.person, since: request.time ?? .min)
     }
 
     func sessions(_ request: Request, for peer: Peer) throws(VolumeError) -> SessionsReport {
         let choice = try choice(request, for: peer)
-        let acts = try volume.acts(choice, below: request.components()).filter { act in
+        let acts = try volume.sessions.acts(choice, below: request.components()).filter { act in
             volume.mayKnow(peer, of: act.path)
                 && act.target.map { volume.mayKnow(peer, of: $0) } ?? true
                 && act.version?.isVisible(to: peer.onlooker, of: act.protection) ?? true
@@ -34,7 +34,8 @@ extension Service {
     /// Returns the steps that would undo a session.
     func undoing(_ request: Request, for peer: Peer) throws(VolumeError) -> RewindReport {
         let choice = try choice(request, for: peer)
-        let steps = try volume.undoing(choice, below: request.components()).filter { step in
+        let steps = try volume.sessions.undoing(choice, below: request.components()).filter {
+            step in
             volume.mayKnow(peer, of: step.path)
                 && step.origin.map { volume.mayKnow(peer, of: $0) } ?? true
                 && step.witnesses.allSatisfy {
@@ -65,7 +66,7 @@ extension Service {
         let choice = try choice(request, for: peer)
         if !peer.isOwner {
             let visible = Set(try history(request, for: peer).versions.map(\.id))
-            let edits = try volume.edits(choice, at: path)
+            let edits = try volume.sessions.edits(choice, at: path)
             guard
                 edits.runs.allSatisfy({
                     visible.contains($0.end.id) && visible.contains($0.before.id)
@@ -77,7 +78,7 @@ extension Service {
         let isRehearsal = request.explain == true
         let outcome = try autoMerger.revert(
             choice, at: path, isRehearsal: isRehearsal, by: actor(of: request, peer))
-        let current = isRehearsal ? nil : try volume.status(at: path).currentVersion
+        let current = isRehearsal ? nil : try volume.states.status(at: path).currentVersion
         switch outcome {
         case .changed: return RevertReport(outcome: "changed", current: current)
         case .merged: return RevertReport(outcome: "merged", current: current)

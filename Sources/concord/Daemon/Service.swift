@@ -32,7 +32,7 @@ struct Service: ControlService {
         switch try request.known() {
         case .status:
             if let id = try request.identifier() {
-                let path = try volume.path(of: id)
+                let path = try volume.items.path(of: id)
                 var report = try document(at: path)
                 report.path = RawText(path: path)
                 return .document(report)
@@ -42,7 +42,7 @@ struct Service: ControlService {
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
-            let documents = try volume.deletedDocuments(
+            let documents = try volume.history.deletedDocuments(
                 in: request.components(), visibleTo: peer.onlooker)
             return .deleted(DeletedReport(documents: documents.map(DeletedReport.Document.init)))
         case .versions:
@@ -54,7 +54,7 @@ struct Service: ControlService {
             return .done
         case .forget:
             _ = try version(request, for: peer)
-            try volume.forget(version: request.versionNumber(), at: request.components())
+            try volume.retention.forget(version: request.versionNumber(), at: request.components())
             return .done
         case .purge: return .purged(try purge(request, for: peer))
         case .add: return .added(try add(request, for: peer))
@@ -93,7 +93,7 @@ struct Service: ControlService {
         -> DoctorReport
     {
         let repairs = request.repair ?? true
-        var findings = volume.examine(repair: repairs) { text, fraction in
+        var findings = Examination.findings(in: volume, repair: repairs) { text, fraction in
             _ = progress(Progress(text, fraction: fraction))
         }
         if let engine = membership.engine {
@@ -110,12 +110,12 @@ struct Service: ControlService {
         let history = try history(request, for: peer)
         var report = HistoryReport(history)
         if request.earlier == true, request.document == nil {
-            let documents = try volume.earlierDocuments(
+            let documents = try volume.history.earlierDocuments(
                 at: request.components(), visibleTo: peer.onlooker)
             report.earlier = documents.map(DeletedReport.Document.init)
         }
         if request.local == true {
-            let whole = try volume.whole(history.versions.map(\.id))
+            let whole = try volume.versions.whole(history.versions.map(\.id))
             for (index, version) in history.versions.enumerated() {
                 report.versions[index].local = whole.contains(version.id)
             }
@@ -131,18 +131,18 @@ struct Service: ControlService {
 
     private func wholeHistory(_ request: Request) throws(VolumeError) -> DocumentHistory {
         if let id = try request.identifier() {
-            if let history = try volume.history(of: id) { return history }
+            if let history = try volume.history.document(id) { return history }
             throw VolumeError(.notFound, "there is no document with the id \(id) on this volume")
         }
         let path = try request.components()
-        guard let history = try volume.history(at: path) else {
+        guard let history = try volume.history.document(at: path) else {
             throw VolumeError(
                 .notFound,
                 "\(RawText(path: path).text) has no versions: it is a local file, or does not exist"
             )
         }
         if history.versions.isEmpty {
-            let kind = "\(try volume.status(at: path).kind)"
+            let kind = "\(try volume.states.status(at: path).kind)"
             guard kind == "file" || kind == "package" else {
                 throw VolumeError(
                     .invalid,
@@ -156,7 +156,7 @@ struct Service: ControlService {
 
     private func add(_ request: Request, for peer: Peer) throws(VolumeError) -> AdditionReport {
         guard let from = request.from else { throw request.missing("from") }
-        let id = try volume.addVersion(
+        let id = try volume.importer.addVersion(
             from: request.components(of: from), at: request.components(),
             isDeleted: request.deleted ?? false, unseenBy: NamedBase(request),
             by: actor(of: request, peer))
@@ -183,7 +183,7 @@ struct Service: ControlService {
     private func contents(_ request: Request, for peer: Peer) throws(VolumeError)
         -> ContentsReport
     {
-        let manifest = try volume.content(of: version(request, for: peer).id).manifest
+        let manifest = try volume.versions.content(of: version(request, for: peer).id).manifest
         let start = min(max(0, request.entry ?? 0), manifest.entries.count)
         let entries = manifest.entries[start...].prefix(Limits.entriesMax)
         return ContentsReport(
@@ -192,7 +192,7 @@ struct Service: ControlService {
     }
 
     private func piece(_ request: Request, for peer: Peer) throws(VolumeError) -> PieceReport {
-        let content = try volume.content(of: version(request, for: peer).id)
+        let content = try volume.versions.content(of: version(request, for: peer).id)
         let entry = request.entry ?? 0
         let (offset, length) = (request.offset ?? 0, request.length ?? Limits.pieceBytesMax)
         guard content.manifest.entries.indices.contains(entry), offset >= 0, length >= 0 else {
@@ -228,11 +228,13 @@ struct Service: ControlService {
                 )
             }
         }
-        try volume.setLabel(request.label, version: number, at: path)
+        try volume.retention.setLabel(request.label, version: number, at: path)
     }
 
     private func report(for peer: Peer) throws(VolumeError) -> VolumeReport {
-        let (identity, status, facts) = (volume.identity, try volume.status(), session.facts)
+        let (identity, status, facts) = (
+            volume.identity, try VolumeStatus(of: volume), session.facts
+        )
         var report = VolumeReport(
             volume: identity.volume.description, device: identity.device.description,
             name: identity.name, store: RawText(identity.store), tree: RawText(status.tree))
@@ -243,7 +245,7 @@ struct Service: ControlService {
         (report.transport, report.transportReason) = (transport.name, transport.reason)
         report.take(status)
         report.hub = hub.report
-        report.conflicts = try volume.conflictCount()
+        report.conflicts = try volume.conflicts.count()
         report.unexaminedConflicts = try autoMerger.unexaminedCount()
         if !peer.isOwner { report.leaveOut { !volume.mayKnow(peer, of: $0) } }
         return report

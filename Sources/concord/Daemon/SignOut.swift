@@ -36,7 +36,7 @@ struct SignOut {
         if isForced { return try body() }
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: SignOut.seconds)
         while true {
-            try? volume.wait(for: .disk, at: [], timeoutSeconds: SignOut.seconds)
+            try? volume.safety.wait(for: .disk, at: [], timeoutSeconds: SignOut.seconds)
             while isSending, try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
                 usleep(50_000)
             }

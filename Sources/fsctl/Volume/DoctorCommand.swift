@@ -41,7 +41,8 @@ struct DoctorCommand: ParsableCommand {
         guard let store = String(validating: given.absolute.bytes, as: UTF8.self) else {
             throw VolumeError(.invalid, "the name of the store \(given) is not UTF-8; rename it")
         }
-        let findings = try Volume.examine(store: store, repair: !looksOnly) { text, fraction in
+        let findings = try Examination.findings(inStore: store, repair: !looksOnly) {
+            text, fraction in
             Terminal.show(Progress(text, fraction: fraction))
         }
         return DoctorReport(

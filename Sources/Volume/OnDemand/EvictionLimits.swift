@@ -13,8 +13,8 @@ package struct EvictionCandidate: Hashable, Sendable {
     }
 }
 
-/// Decides how many bytes to evict, and of which documents.
-package enum Eviction {
+// How many bytes are evicted, and of which documents.
+extension Eviction {
     /// - Parameters:
     ///   - held: Bytes of documents on this device that the hub has too.
     ///   - limit: How many of them may stay; nil means any number.

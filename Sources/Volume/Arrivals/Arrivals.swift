@@ -1,12 +1,14 @@
 import CLinux
-import ChunkStore
 import Glibc
 import Journal
 import Model
 import SystemCalls
 
-// The volume's part in applying changes from the hub.
-extension Volume {
+/// Prepares changes from the hub beside the tree, and notes in the journal what has arrived.
+package struct Arrivals: Sendable {
+    let items: ItemLookup
+    let incoming: Incoming
+
     // MARK: Preparing
 
     /// Creates, beside the tree, what a step of the applier will put into it, complete with arrival
@@ -33,7 +35,7 @@ extension Volume {
     }
 
     /// Makes durable what was prepared, before a batch of steps.
-    package func syncIncoming() throws(VolumeError) {
+    package func sync() throws(VolumeError) {
         try incoming.barrier.pass()
     }
 
@@ -55,9 +57,9 @@ extension Volume {
     /// contents, a replaced item is owned like a new one.
     package func applyLocalAttributes(_ name: String, for path: [Name]) throws(VolumeError) {
         let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
-        var finishing = Finishing(name: Name(name), incoming: incoming.directory, tree: root)
+        var finishing = Finishing(name: Name(name), incoming: incoming.directory, tree: items.tree)
         if let arrival, Accounts.ofThisMachine != nil,
-            let item = try? journal.read({ try $0.item(id: arrival.item) })
+            let item = try? items.journal.read({ try $0.item(id: arrival.item) })
         {
             finishing.keepsOwner = item.owner == arrival.attributes.owner
         }
@@ -82,26 +84,15 @@ extension Volume {
     }
 
     /// An O_PATH descriptor of the directory with prepared items, for the mount.
-    package var incomingDirectory: Int32 { incoming.directory }
+    package var directory: Int32 { incoming.directory }
 
-    // MARK: The journal
-
-    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
-    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
-    /// the transaction is rolled back.
-    ///
-    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
-    package func perform<Result: Sendable>(
-        _ body: @escaping @Sendable (Transaction) throws -> Result
-    ) throws(VolumeError) -> Result {
-        try recorder.perform { _, t in try body(t) }
-    }
+    // MARK: Items
 
     /// Gives an item another id, because two items are the same.
     ///
     /// - Throws: `.notFound`; `.busy` if another item that is not deleted has that id.
     package func reidentify(_ id: Identifier, to other: Identifier) throws(VolumeError) {
-        try recorder.perform { _, t in try t.reidentify(id, to: other) }
+        try items.recorder.perform { _, t in try t.reidentify(id, to: other) }
     }
 
     /// Splits an item that has changed its kind, because items of the hub never do. What the item
@@ -111,7 +102,7 @@ extension Volume {
     package func part(_ key: Int64, from kind: Item.Kind, named name: Name, _ t: Transaction)
         throws(VolumeError)
     {
-        guard !recorder.hasWork(key), var item = try t.item(key) else { return }
+        guard !items.recorder.hasWork(key), var item = try t.item(key) else { return }
         var old = Item(
             id: item.id, parent: item.parent, name: name, kind: kind,
             deleted: cl_clock_realtime_ns())
@@ -128,20 +119,10 @@ extension Volume {
 
     /// Notes the facts about a placeholder that was found in the tree before they were known.
     package func noteFacts(_ arrival: Arrival) throws(VolumeError) {
-        try recorder.perform { recorder, t in
+        try items.recorder.perform { recorder, t in
             guard var item = try t.item(id: arrival.item) else { return }
             try recorder.adopter.show(arrival, on: &item, t)
             try t.update(item)
-        }
-    }
-
-    /// Compares a path with the journal again soon, because the journal differs from the tree
-    /// there.
-    package func recheck(_ path: [Name]) {
-        recorder.signal.change {
-            recorder.tasks.append { recorder in
-                try? recorder.transact { t in try recorder.recheck(path, t) }
-            }
         }
     }
 }

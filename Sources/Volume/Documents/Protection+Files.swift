@@ -40,30 +40,6 @@ extension Protection {
     }
 }
 
-extension Volume {
-    /// The protection of a document, and the former ones of the directories above it.
-    func protection(of item: Item, _ reader: Reader) throws -> DocumentProtection {
-        DocumentProtection(
-            now: try presentProtection(of: item, reader),
-            directories: try reader.protections(ofDirectory: item.parent))
-    }
-
-    /// For a deleted document it is that of its directory, for the directory's owner alone.
-    private func presentProtection(of item: Item, _ reader: Reader) throws -> Protection {
-        guard item.parent != 0, let directory = try reader.path(of: item.parent),
-            let above = try? openBeneath(directory, from: root, flags: O_PATH | O_DIRECTORY)
-        else { return .unknown }
-        if item.deleted == nil,
-            let file = try? openBeneath([item.name], from: above.raw, flags: O_PATH),
-            let status = try? file.status(), UInt64(status.st_ino) == item.inode
-        {
-            return Protection(of: file.raw)
-        }
-        guard let status = try? above.status() else { return .unknown }
-        return Protection(status).ownerOnly
-    }
-}
-
 extension DocumentHistory {
     /// The versions that a user may see.
     package func visible(to user: Requester) -> DocumentHistory {

@@ -12,9 +12,22 @@ package struct EvictionReport: Sendable {
     package var kept: [(path: [Name], reason: VolumeError)] = []
 }
 
-// Eviction removes bytes that the hub has from this device, in place. The file is marked first, so
-// after a crash it is either complete or a placeholder. Watching programs are not notified.
-extension Volume {
+/// Removes bytes that the hub has from this device, in place. The file is marked first, so after a
+/// crash it is either complete or a placeholder. Watching programs are not notified.
+package struct Eviction: Sendable {
+    let items: ItemLookup
+    let hydration: Hydration
+    let openFiles: CallbackSlot<@Sendable (UInt64) -> Bool>
+    /// Tells why the contents of a document stay on this device: the end of a sentence that begins
+    /// with its path. It may ask programs, and take seconds.
+    package let obstacle = CallbackSlot<@Sendable ([Name]) -> String?>()
+    /// Tells who has an explicit claim under which the contents of a document must stay: the end of
+    /// a sentence that begins with its path. It asks no program.
+    package let claim = CallbackSlot<@Sendable ([Name]) -> String?>()
+    private var journal: Journal { items.journal }
+    private var recorder: Recorder { items.recorder }
+    private var settings: Settings { items.recorder.settings }
+
     /// Evicts a document, or all below a directory that can be evicted, with `forced` also those
     /// that are pinned or shown by programs. `progress` is called now and then; returning false
     /// ends the eviction. Below a directory, only paths that `isMeant` selects are evicted or named
@@ -29,8 +42,8 @@ extension Volume {
         progress: (ContentsProgress) -> Bool = { _ in true },
         isMeant: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) -> EvictionReport {
-        try catchUp(with: path, timeoutSeconds: 5)
-        let item = try journal.read { try self.known(path, $0) }
+        try items.catchUp(with: path, timeoutSeconds: 5)
+        let item = try journal.read { try items.known(path, $0) }
         var report = EvictionReport()
         guard item.kind == .directory else {
             report.bytes = try evict(item.key, forced: forced, patience: 1)
@@ -71,7 +84,7 @@ extension Volume {
         var mustAsk = !forced
         while true {
             do throws(VolumeError) {
-                if mustAsk, let ask = evictionObstacle.current {
+                if mustAsk, let ask = obstacle.current {
                     // No program is asked about a document that stays anyway.
                     let (_, path, _) = try evictable(key, forced: false)
                     let obstacle = ask(path)
@@ -99,8 +112,8 @@ extension Volume {
         }
         guard let (item, path) = found, item.kind == .file, item.deleted == nil, item.changed != 0
         else { return false }
-        let file = try self.found(path)
-        let now = snapshot(file.raw)
+        let file = try items.found(path)
+        let now = FileSnapshot(of: file.raw)
         guard now.inode == item.inode, now.changed != item.changed else { return false }
         try journal.write { t in
             guard var known = try t.item(key), known.changed == item.changed else { return }
@@ -116,7 +129,7 @@ extension Volume {
         let file = try opened(path, shown)
         var freed: Int64 = 0
         let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
-            if let reason = evictionClaim.current?(path) {
+            if let reason = claim.current?(path) {
                 throw VolumeError(.busy, "\(shown) \(reason)")
             }
             freed = try giveUp(file.raw, item, version, shown)
@@ -129,7 +142,8 @@ extension Volume {
     private func opened(_ path: [Name], _ shown: String) throws(VolumeError) -> PlaceholderFile.File
     {
         do throws(Errno) {
-            let file = try openBeneath(path, from: root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            let file = try openBeneath(
+                path, from: items.tree, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
             return PlaceholderFile.File(owning: file.release())
         } catch {
             throw VolumeError(.busy, "\(shown) cannot be opened now: \(error).")
@@ -233,7 +247,7 @@ extension Volume {
         let partial = try partialCandidates()
         let held =
             try journal.read { try $0.hub.evictableBytes() } + partial.reduce(0) { $0 + $1.bytes }
-        let free = DiskSpace(of: root)?.free ?? .max
+        let free = DiskSpace(of: items.tree)?.free ?? .max
         let excess = Eviction.excess(
             held: held, limit: settings.cacheBytesMax, free: free, floor: settings.freeBytesMin)
         guard excess > 0 else { return 0 }
@@ -265,7 +279,7 @@ extension Volume {
     }
 
     private func candidate(_ key: Int64, at path: [Name]) -> EvictionCandidate? {
-        guard let file = try? openBeneath(path, from: root, flags: O_PATH),
+        guard let file = try? openBeneath(path, from: items.tree, flags: O_PATH),
             let status = try? file.status()
         else { return nil }
         return EvictionCandidate(
@@ -304,35 +318,4 @@ extension Version {
         }
         return "is not at the hub yet; `fsctl wait --durable hub` waits for that."
     }
-}
-
-/// Checks the eviction limits now and then.
-final class Evictor: @unchecked Sendable {
-    private final class State: @unchecked Sendable {
-        let signal = Signal()
-        // Guarded by `signal`.
-        var isStopped = false
-    }
-
-    private let state = State()
-
-    func start(_ volume: Volume) {
-        let settings = volume.settings
-        guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return }
-        let pause = Timestamp.span(seconds: settings.evictionSeconds)
-        startThread(named: "evictor") { [state, weak volume] in
-            while true {
-                let deadline = cl_clock_monotonic_ns() + pause
-                if state.signal.wait(until: deadline, { state.isStopped }) { return }
-                guard let volume else { return }
-                do throws(VolumeError) {
-                    try volume.evictExcess()
-                } catch {
-                    volume.log.error("Nothing can be evicted: \(error)")
-                }
-            }
-        }
-    }
-
-    func stop() { state.signal.change { state.isStopped = true } }
 }

@@ -33,12 +33,15 @@ package struct RewindStep: Sendable {
     package var protection: DocumentProtection
 }
 
-// Directories as they were, as far as this device has recorded them. Documents appear where they
-// are now or were last, because earlier paths are not recorded.
-extension Volume {
+/// Directories as they were, as far as this device has recorded them. Documents appear where they
+/// are now or were last, because earlier paths are not recorded.
+package struct PastTree: Sendable {
+    let items: ItemLookup
+    private var journal: Journal { items.journal }
+
     /// The contents of a directory at a moment (nanoseconds since 1970), sorted by name: documents
     /// that had a version and were not deleted, and directories that contain such documents.
-    package func past(_ directory: Int64, at time: Int64) throws(VolumeError) -> [PastEntry] {
+    package func entries(of directory: Int64, at time: Int64) throws(VolumeError) -> [PastEntry] {
         try journal.read { reader in
             var entries: [Name: PastEntry] = [:]
             for item in try self.present(in: directory, at: time, reader) {
@@ -66,7 +69,7 @@ extension Volume {
     package func status(of item: Item) -> (status: stat, accessList: [UInt8])? {
         guard item.deleted == nil else { return nil }
         if let found = try? statusInTree(item.key) { return found }
-        try? catchUp(with: nil, timeoutSeconds: 5)
+        try? items.catchUp(with: nil, timeoutSeconds: 5)
         return try? statusInTree(item.key)
     }
 
@@ -74,13 +77,13 @@ extension Volume {
     package func protection(of item: Item) -> DocumentProtection {
         _ = status(of: item)
         let found = try? journal.read { reader in
-            try self.protection(of: try reader.item(item.key) ?? item, reader)
+            try items.protection(of: try reader.item(item.key) ?? item, reader)
         }
         return found ?? .unknown
     }
 
     /// How a past directory and those above it were protected.
-    package func pastProtections(of directory: Int64) throws(VolumeError) -> DirectoryProtections {
+    package func protections(of directory: Int64) throws(VolumeError) -> DirectoryProtections {
         try journal.read { try $0.protections(ofDirectory: directory) }
     }
 
@@ -92,7 +95,7 @@ extension Volume {
             return (item, path)
         }
         guard let found else { return nil }
-        let file = try openBeneath(found.path, from: root, flags: O_PATH)
+        let file = try openBeneath(found.path, from: items.tree, flags: O_PATH)
         var status = try file.status()
         guard UInt64(status.st_ino) == found.item.inode else { return nil }
         let protection = Protection(of: file.raw)
@@ -100,13 +103,13 @@ extension Volume {
         return (status, protection.accessList)
     }
 
-    package static let nothing = VolumeError(.notFound, "There is no such directory.")
+    package static let noDirectory = VolumeError(.notFound, "There is no such directory.")
 
     /// The directory at a path, or the one that was deleted last there.
-    package func pastDirectory(at path: [Name]) throws(VolumeError) -> PastEntry? {
-        try catchUp(with: path, timeoutSeconds: 5)
+    package func directory(at path: [Name]) throws(VolumeError) -> PastEntry? {
+        try items.catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
-            guard let item = try self.item(at: path, includesDeleted: true, reader),
+            guard let item = try items.item(at: path, includesDeleted: true, reader),
                 item.kind == .directory
             else { return nil }
             return PastEntry(item: item, name: item.name)
@@ -118,9 +121,9 @@ extension Volume {
     ///
     /// - Throws: `.notFound`; `.timeout`.
     package func rewinding(_ path: [Name], to time: Int64) throws(VolumeError) -> [RewindStep] {
-        try catchUp(with: path, timeoutSeconds: 30)
+        try items.catchUp(with: path, timeoutSeconds: 30)
         return try journal.read { reader in
-            guard let item = try self.item(at: path, includesDeleted: true, reader) else {
+            guard let item = try items.item(at: path, includesDeleted: true, reader) else {
                 throw VolumeError(
                     .notFound,
                     "\(path.shown) is not in this volume, and no deleted item there is known.")
@@ -160,18 +163,18 @@ extension Volume {
                 steps.append(
                     RewindStep(
                         kind: .deleted, path: path, id: item.id, version: version,
-                        protection: try protection(of: item, reader)))
+                        protection: try items.protection(of: item, reader)))
             } else if let version {
                 if try shows(item, version, reader) { return }
                 steps.append(
                     RewindStep(
                         kind: .changed, path: path, id: item.id, version: version,
-                        protection: try protection(of: item, reader)))
+                        protection: try items.protection(of: item, reader)))
             } else if try !reader.versions(of: item.key).isEmpty {
                 steps.append(
                     RewindStep(
                         kind: .newer, path: path, id: item.id,
-                        protection: try protection(of: item, reader)))
+                        protection: try items.protection(of: item, reader)))
             }
         case .symlink, .special: return
         }

@@ -30,18 +30,11 @@ package struct UnsafeDocument: Hashable, Sendable {
     package var reason: Reason
 }
 
-// How safely documents are stored: on this disk, at the hub, on other devices.
-extension Volume {
-    /// Sets the function that tells how many devices have a version. It is called under locks and
-    /// must never block.
-    package func setHolders(_ body: (@Sendable (Identifier) -> Int?)?) {
-        holders.set(body)
-    }
-
-    func devices(holding version: Version?) -> Int? {
-        guard let version, version.durability == .hub else { return nil }
-        return holders.current?(version.id)
-    }
+/// Tells how safely documents are stored: on this disk, or at the hub too.
+package struct DocumentSafety: Sendable {
+    let items: ItemLookup
+    private var journal: Journal { items.journal }
+    private var recorder: Recorder { items.recorder }
 
     /// The durability of a document; for a directory that of everything below it; for a symlink
     /// that of its name.
@@ -73,9 +66,11 @@ extension Volume {
     private func unsafeDocuments(below path: [Name], limit: Int, _ reader: Reader) throws
         -> [UnsafeDocument]
     {
-        if !path.isEmpty, let item = try item(at: path, reader) {
+        if !path.isEmpty, let item = try items.item(at: path, reader) {
             let isDirectory = item.kind == .directory || item.kind == .package
-            if isLocal(path, isDirectory: isDirectory), try reader.hub.mirror(item.id) == nil {
+            if items.ignoreFile.isLocal(path, isDirectory: isDirectory),
+                try reader.hub.mirror(item.id) == nil
+            {
                 return [UnsafeDocument(path: path, reason: .ignored)]
             }
             guard item.kind == .directory else {
@@ -152,7 +147,7 @@ extension Volume {
             {
                 return
             }
-            if recorder.isAboutToClose { throw Volume.ending }
+            if recorder.isAboutToClose { throw ItemLookup.ending }
             guard cl_clock_monotonic_ns() < deadline else {
                 if let obstacle = try obstacle(below: path, mayKnow) {
                     throw VolumeError(.timeout, "Not yet safe on this disk: \(obstacle)")
@@ -167,6 +162,13 @@ extension Volume {
         }
     }
 
+    /// Records a package at the end of a coordinated write. Returns when it is recorded, or after
+    /// `packageClaimSeconds`; it is then recorded later.
+    package func recordPackage(at path: [Name]) {
+        _ = recorder.catchUp(
+            with: .path(path), timeoutSeconds: recorder.settings.packageClaimSeconds)
+    }
+
     /// What keeps a document at or below a path from being recorded until somebody does something
     /// about it, as a database's log does; nil if nothing is known.
     package func obstacle(below path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
@@ -179,7 +181,7 @@ extension Volume {
         return try journal.read { reader in
             for found in try self.unrecorded(below: path, limit: 256, reader)
             where mayKnow(found.path) {
-                guard let item = try self.item(at: found.path, reader) else { continue }
+                guard let item = try items.item(at: found.path, reader) else { continue }
                 if let problem = problems[VersionRecorder.logProblem + "\(item.key)"] {
                     return problem
                 }
@@ -193,9 +195,9 @@ extension Volume {
         -> String?
     {
         let report = recorder.signal.look { recorder.report }
-        if try lacksItem(path) { return "\(path.shown) is not recorded yet" }
+        if try items.lacksItem(path) { return "\(path.shown) is not recorded yet" }
         return try journal.read { reader in
-            let item = try self.existing(path, reader)
+            let item = try items.existing(path, reader)
             let shown = path.shown
             let isCompared = [.directory, .package].contains(item.kind)
             if isCompared, report.isScanning { return UnsafeDocument.comparing }

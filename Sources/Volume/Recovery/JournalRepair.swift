@@ -5,14 +5,17 @@ import Journal
 import Logging
 import Model
 
-// Repair of a damaged journal: what can be read of it is copied into a new one, and the damaged
-// file is kept beside it.
-extension Volume {
-    /// Opens the journal of a store, and repairs it first if it is damaged. What was lost by that
+/// Repairs a damaged journal: what can be read of it is copied into a new one, and the damaged file
+/// is kept beside it.
+struct JournalRepair {
+    let store: Store
+    let log: Logger
+
+    /// Opens the journal of the store, and repairs it first if it is damaged. What was lost by that
     /// is logged and returned as sentences.
-    static func openJournal(
-        _ store: Store, mayCreate: Bool, checked: Bool, log: Logger
-    ) throws(VolumeError) -> (journal: Journal, problem: String?) {
+    func open(mayCreate: Bool, checked: Bool) throws(VolumeError)
+        -> (journal: Journal, problem: String?)
+    {
         do throws(VolumeError) {
             return (
                 try Journal.open(path: store.journalPath, mayCreate: mayCreate, checked: checked),
@@ -21,12 +24,12 @@ extension Volume {
         } catch {
             guard error.code == .damaged, mayCreate else { throw error }
             log.error("\(error)")
-            return try heal(store, after: error, log)
+            return try heal(after: error)
         }
     }
 
-    private static func heal(_ store: Store, after damage: VolumeError, _ log: Logger)
-        throws(VolumeError) -> (journal: Journal, problem: String?)
+    private func heal(after damage: VolumeError) throws(VolumeError)
+        -> (journal: Journal, problem: String?)
     {
         let path = store.journalPath
         let fresh = path + ".fresh"
@@ -53,7 +56,7 @@ extension Volume {
         }
         for sentence in salvage.sentences { log.error("\(sentence)") }
         let journal = try Journal.open(path: path, mayCreate: false)
-        if !salvage.isIndexComplete { try reindex(journal, store) }
+        if !salvage.isIndexComplete { try reindex(journal) }
         let told = salvage.sentences.joined(separator: " ")
         return (
             journal,
@@ -62,7 +65,7 @@ extension Volume {
     }
 
     /// Rebuilds the index of chunks from the packs.
-    private static func reindex(_ journal: Journal, _ store: Store) throws(VolumeError) {
+    private func reindex(_ journal: Journal) throws(VolumeError) {
         let packs = try PackStore(directory: store.chunksPath)
         let bad = Set(packs.verify().compactMap(\.id))
         var places: [(Digest, ChunkPlace)] = []

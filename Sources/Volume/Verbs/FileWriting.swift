@@ -4,8 +4,31 @@ import Glibc
 import Model
 import SystemCalls
 
-// Opening for writing, truncating and closing: the beginning and the end of a save.
-extension Volume {
+/// Serves the beginning and the end of a save: opening for writing, truncating and closing. What
+/// programs may overwrite is moved to the stash first.
+package final class FileWriting: Sendable {
+    private let stash: Stash
+    private let events: EventQueue
+    private let kept: KeptContents
+    private let unrecorded: UnrecordedContents
+    private let openContents: OpenContents
+    private let oldContents: OldContents
+    /// See `Settings.copiedSizeMax`.
+    private let copiedSizeMax: Int64
+
+    init(
+        stash: Stash, events: EventQueue, kept: KeptContents, unrecorded: UnrecordedContents,
+        openContents: OpenContents, oldContents: OldContents, copiedSizeMax: Int64
+    ) {
+        self.stash = stash
+        self.events = events
+        self.kept = kept
+        self.unrecorded = unrecorded
+        self.openContents = openContents
+        self.oldContents = oldContents
+        self.copiedSizeMax = copiedSizeMax
+    }
+
     /// Begins writing: a program opens a file for writing or has just created it. Moves what it may
     /// overwrite to safety first.
     ///
@@ -20,7 +43,7 @@ extension Volume {
     ///   - others: How many handles of any kind are open on the inode already.
     ///   - unique: The kernel's number of the request.
     ///   - isLastTry: Closes that may be on their way are not waited for any more.
-    package func openForWriting(
+    package func open(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool,
         seen: NamedBase? = nil, maps: Bool = false,
         appends: Bool = false, isNew: Bool, traits: Traits, others: Int, unique: UInt64,
@@ -88,7 +111,7 @@ extension Volume {
     /// Ends writing by one handle. `unique` is the kernel's number of the release, `displaced` that
     /// of the request that has replaced or removed the file since (0 if none). A release may be
     /// served after a request that was issued later.
-    package func closeWriter(
+    package func close(
         _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64,
         displaced: UInt64 = 0
     ) {
@@ -136,7 +159,7 @@ extension Volume {
         _ writing: inout Writing, _ old: UnsyncedContents, file: Int32
     ) -> FileSnapshot {
         writing.remove(old)
-        let snapshot = snapshot(file)
+        let snapshot = FileSnapshot(of: file)
         writing.synced = snapshot
         unrecorded.remove(inode: snapshot.inode)
         return snapshot
@@ -152,7 +175,7 @@ extension Volume {
     ) throws(Errno) {
         let snapshot = FileSnapshot(status)
         guard writing.writers > 0, snapshot.isFile, snapshot.size > 0,
-            snapshot.size <= settings.copiedSizeMax, !traits.contains(.local),
+            snapshot.size <= copiedSizeMax, !traits.contains(.local),
             writing.baseline.map({ snapshot.differs(from: $0) }) ?? true
         else { return }
         let name = stash.newName(.copied, snapshot, spot: nil, actor: writing.actor)
@@ -162,12 +185,6 @@ extension Volume {
         events.append(.secured(inode: snapshot.inode, stash: name, by: writing.actor))
         writing.isSecured = true
         writing.baseline = snapshot
-    }
-
-    /// Records a package at the end of a coordinated write. Returns when it is recorded, or after
-    /// `packageClaimSeconds`; it is then recorded later.
-    package func recordPackage(at path: [Name]) {
-        _ = recorder.catchUp(with: .path(path), timeoutSeconds: settings.packageClaimSeconds)
     }
 
     /// Called before truncate(2), or before ftruncate(2) by a handle that is open for writing
@@ -223,19 +240,6 @@ extension Volume {
         events.append(.saved(inode: UInt64(status.st_ino), isLate: true, by: actor))
     }
 
-    /// Called when `user.concord.package` of a directory was set or removed.
-    package func packageAttributeChanged(inode: UInt64) { events.append(.packaged(inode: inode)) }
-
-    /// Called when mode, attributes or times of a file or directory were changed.
-    package func attributesChanged(inode: UInt64) { events.append(.attributes(inode: inode)) }
-
-    /// The same after a change of a directory's owner, mode or access control list.
-    ///
-    /// - Parameter file: Any descriptor of the directory.
-    package func protectionChanged(ofDirectory inode: UInt64, file: Int32) {
-        events.append(.attributes(inode: inode, Protection(of: file)))
-    }
-
     /// Puts the present contents, the last save, into the stash. Returns the patience that this
     /// needs if that is more than `patience`.
     private func secure(
@@ -252,11 +256,11 @@ extension Volume {
         // A placeholder's version is at the hub, so it can be emptied.
         if PlaceholderMark(of: file) != nil { return nil }
         if patience == .loss {
-            try OldContents(of: self).secure(
+            try oldContents.secure(
                 &writing, file: file, snapshot, whole: whole, isUnseen: isUnseen, by: actor)
             return nil
         }
-        let isSmall = snapshot.size <= (appends ? PreImageLog.blockSize : settings.copiedSizeMax)
+        let isSmall = snapshot.size <= (appends ? PreImageLog.blockSize : copiedSizeMax)
         // A clone costs little, but first all that was written to the file goes to the disk.
         if !isSmall, whole || stash.mayClone, patience < .copy { return .copy }
         // What was promised to be on the disk must be synced again.
@@ -314,7 +318,7 @@ extension Volume {
         _ patience: Patience
     ) throws(Errno) -> Patience? {
         if patience == .loss, preImages.patienceToSave(from: offset) != nil {
-            guard !isUnseen, OldContents(of: self).giveUp(preImages) else { throw .noSpace }
+            guard !isUnseen, oldContents.giveUp(preImages) else { throw .noSpace }
             return nil
         }
         let descriptor = Descriptor(
@@ -335,7 +339,7 @@ extension Volume {
         guard snapshot.size > 0, snapshot.size <= PackStore.Limits.contentBytes,
             !traits.contains(.local), writing.baseline.map({ snapshot.differs(from: $0) }) ?? true
         else { return .noted }
-        if snapshot.size > settings.copiedSizeMax {
+        if snapshot.size > copiedSizeMax {
             // The close is served only while this file is not locked, so it is waited for outside.
             guard isLastTry else { return .early }
             guard isWhole else { return .noted }

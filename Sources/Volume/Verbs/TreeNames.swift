@@ -1,12 +1,21 @@
 import CLinux
 import Glibc
 import Model
-import Synchronization
 import SystemCalls
 
-// The verbs that change names. The caller passes `status`, the file's attributes as of just before.
-// It serves a request during which the kernel keeps others from changing that directory.
-extension Volume {
+/// Changes names in the tree for programs, and moves the contents that would be lost to the stash.
+/// The caller passes `status`, the file's attributes as of just before. It serves a request during
+/// which the kernel keeps others from changing that directory.
+package final class TreeNames: Sendable {
+    private let stash: Stash
+    private let events: EventQueue
+    private let reserve: Reserve
+    private let room: Room
+
+    init(stash: Stash, events: EventQueue, reserve: Reserve, room: Room) {
+        (self.stash, self.events, self.reserve, self.room) = (stash, events, reserve, room)
+    }
+
     /// Removes a name that is not a directory's. Returns true if the file was moved to the stash.
     /// Open handles must then be shown a link count of 0, although the inode has a name there.
     package func unlink(_ place: Place, status: stat, traits: Traits, by actor: Actor)
@@ -28,7 +37,7 @@ extension Volume {
         // moment.
         let aside = stash.newName(.displaced, snapshot, spot: spot, actor: actor)
         if DatabaseLog.maybeDatabase(snapshot) { stash.linkLog(beside: place, of: aside) }
-        try store.reserve.using { () throws(Errno) in
+        try reserve.using { () throws(Errno) in
             try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         }
         events.append(
@@ -92,7 +101,7 @@ extension Volume {
         }
         let returns = replaced == nil ? seen : nil
         let displacement = Displacement(
-            stash: stash, reserve: store.reserve, to: to, from: from, flags: flags, actor: actor)
+            stash: stash, reserve: reserve, to: to, from: from, flags: flags, actor: actor)
         let result = try displacement.replace(
             replaced.map { FileSnapshot($0) },
             keeps: replaced.map { keeps($0, replacedTraits) } ?? false, copy: copy,
@@ -128,43 +137,21 @@ extension Volume {
         snapshot.isFile && snapshot.size > 0 && links == 1
     }
 
-    /// Must be called when a new name was created (create, mkdir, symlink, mknod). `isWriting`: the
-    /// file is being opened for writing; `openForWriting` or `isNotOpened` must follow.
-    package func created(
-        _ place: Place, status: stat, seen: NamedBase? = nil, isWriting: Bool = false,
-        by actor: Actor
-    ) {
-        events.append(
-            .created(place.spot, FileSnapshot(status), isWriting: isWriting, by: actor),
-            seen.map { [.unseen(inode: UInt64(status.st_ino), $0)] } ?? [])
-    }
-
-    /// The creator of the file could not open it.
-    package func isNotOpened(_ status: stat) {
-        events.append(.untouched(inode: UInt64(status.st_ino)))
-    }
-
-    /// Must be called when an inode has got another name.
-    package func linked(_ place: Place, status: stat, by actor: Actor) {
-        events.append(.linked(place.spot, FileSnapshot(status), by: actor))
-    }
-
-    /// Whether the item at a path never becomes a version because of its name, its path, or a
-    /// directory above it.
-    package func isLocal(_ path: [Name], isDirectory: Bool = false) -> Bool {
-        let names = ignoreFile.current
-        return names.matches(path: path, isDirectory: isDirectory)
-            || path.indices.dropFirst().contains {
-                names.matches(path: Array(path[..<$0]), isDirectory: true)
-            }
-    }
-
-    /// Whether files with this name never become versions: temporary and lock files, and those that
-    /// the ignore file adds.
-    package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
-        let length = strlen(name)
-        return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in
-            ignoreFile.current.matches(UnsafeBufferPointer(start: bytes, count: length))
+    /// Copies a file that is about to be replaced. Takes as long as its length needs.
+    ///
+    /// - Parameter file: The file, opened with O_PATH.
+    package func copyReplaced(_ file: Int32, at spot: DirectoryEntry, by actor: Actor)
+        throws(Errno) -> ReplacedCopy
+    {
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        let snapshot = FileSnapshot(status)
+        let name = stash.newName(.copied, snapshot, spot: spot, actor: actor)
+        try room.withRoom(for: snapshot.size) { () throws(Errno) in
+            try stash.copy(of: file, snapshot, into: name)
         }
+        let copy = ReplacedCopy(name: name, of: snapshot, in: stash)
+        try stash.sync(name)
+        return copy
     }
 }

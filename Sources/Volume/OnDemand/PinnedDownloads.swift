@@ -48,7 +48,7 @@ final class PinnedDownloads: Sendable {
             let files = try absent(volume)
             guard let next = files.first else {
                 // This finds what is added to a pinned directory later.
-                return try volume.hasPins() ? 60 : 1e6
+                return try volume.downloads.hasPins() ? 60 : 1e6
             }
             guard volume.hydration.remote != nil else {
                 wait(for: "there is no connection to a hub.")
@@ -59,7 +59,7 @@ final class PinnedDownloads: Sendable {
                 return 2
             }
             wait(for: "they are being downloaded.")
-            try Downloads(volume, files).run { _ in !poller.isEnding }
+            try volume.downloads.run(files) { _ in !poller.isEnding }
             return 1
         } catch {
             if error.code != .cancelled { wait(for: error.message) }
@@ -74,22 +74,8 @@ final class PinnedDownloads: Sendable {
         if let known = state.withLock({ $0.absent }), known.transactions == transactions {
             return known.files
         }
-        let files = try volume.hasPins() ? try volume.absentPinned() : []
+        let files = try volume.downloads.hasPins() ? try volume.downloads.absentPinned() : []
         state.withLock { $0.absent = (files, transactions) }
         return files
-    }
-}
-
-extension Volume {
-    /// Starts downloading pinned documents; what cannot be downloaded now is tried again later.
-    package func downloadPinned() { pinned.poke() }
-
-    func hasPins() throws(VolumeError) -> Bool {
-        try journal.read { try $0.pins().contains { $0.isPinned } }
-    }
-
-    /// The pinned documents that are not on this device.
-    func absentPinned() throws(VolumeError) -> [(path: [Name], size: Int64)] {
-        try absentDocuments { (key, _, reader) in try reader.isPinned(key) }
     }
 }

@@ -5,8 +5,10 @@ import Journal
 import Model
 import SystemCalls
 
-// Adding versions that were never current.
-extension Volume {
+/// Adds versions that were never current.
+package struct VersionImporter: Sendable {
+    let items: ItemLookup
+
     /// Adds the file or package at `source` to a document as an older version. The document's
     /// present contents and `source` stay as they are. The version exists on this device only,
     /// because only current versions are sent to the hub.
@@ -26,13 +28,13 @@ extension Volume {
         by actor: Actor
     ) throws(VolumeError) -> Identifier {
         if isDeleted {
-            try catchUp(withFocus: .deleted(from: Array(path.dropLast())), timeoutSeconds: 5)
+            try items.catchUp(withFocus: .deleted(from: Array(path.dropLast())), timeoutSeconds: 5)
         } else {
-            try catchUp(with: path, timeoutSeconds: 5)
+            try items.catchUp(with: path, timeoutSeconds: 5)
         }
-        let (manifest, snapshot, protection) = try Volume.cutAside(source, in: root)
-        return try recorder.perform(isNews: base != nil) { recorder, t in
-            var item = isDeleted ? try self.deleted(path, t) : try self.existing(path, t)
+        let (manifest, snapshot, protection) = try PackageBuilder.cutAside(source, in: items.tree)
+        return try items.recorder.perform(isNews: base != nil) { recorder, t in
+            var item = isDeleted ? try self.deleted(path, t) : try items.existing(path, t)
             guard item.kind == .file || item.kind == .package,
                 (item.kind == .package) == manifest.isPackage
             else {

@@ -10,29 +10,14 @@ package struct EntryStatus: Sendable {
     package var isConflicted: Bool
 }
 
-extension Volume {
-    /// The states of the documents, links and directories in a directory. The journal is asked once
-    /// for some hundred of them, and not for each.
-    ///
-    /// - Throws: `.notFound` if there is no such directory, or it is local.
-    package func statuses(in path: [Name]) throws(VolumeError) -> [EntryStatus] {
-        try catchUp(with: path, timeoutSeconds: 5)
-        return try journal.read { reader in
-            let directory = try self.existing(path, reader)
-            guard directory.kind == .directory else { return [] }
-            return try EntryStatusReader(self, reader, at: path).statuses(in: directory)
-        }
-    }
-}
-
-private struct EntryStatusReader {
-    private let volume: Volume
+struct EntryStatusReader {
+    private let states: DocumentStates
     private let reader: Reader
     private let path: [Name]
     private let hasHub: Bool
 
-    init(_ volume: Volume, _ reader: Reader, at path: [Name]) throws {
-        (self.volume, self.reader, self.path) = (volume, reader, path)
+    init(_ states: DocumentStates, _ reader: Reader, at path: [Name]) throws {
+        (self.states, self.reader, self.path) = (states, reader, path)
         hasHub = try reader.value("hub.volume") != nil
     }
 
@@ -46,12 +31,12 @@ private struct EntryStatusReader {
         try safety.examine(hasHub: hasHub)
         return entries.map { item, facts in
             EntryStatus(
-                name: item.name, kind: item.kind, state: volume.state(of: item, facts),
+                name: item.name, kind: item.kind, state: states.state(of: item, facts),
                 durability: durability(of: item, facts, safety), isConflicted: facts.isConflicted)
         }
     }
 
-    /// The same as `Volume.durability` of one item.
+    /// The same as `DocumentSafety.durability` of one item.
     private func durability(of item: Item, _ facts: ItemFacts, _ safety: SubdirectorySafety)
         -> Version.Durability
     {
@@ -60,10 +45,11 @@ private struct EntryStatusReader {
         }
         let isDirectory = item.kind == .directory
         let isIgnored =
-            facts.mirror == nil && volume.isLocal(path + [item.name], isDirectory: isDirectory)
+            facts.mirror == nil
+            && states.items.ignoreFile.isLocal(path + [item.name], isDirectory: isDirectory)
         if hasHub, isIgnored { return .disk }
         if safety.unrecorded.contains(item.key) { return .memory }
-        let isSent = !safety.unsent.contains(item.key) && volume.reason(item, facts) == nil
+        let isSent = !safety.unsent.contains(item.key) && states.safety.reason(item, facts) == nil
         return hasHub && isSent ? .hub : .disk
     }
 }

@@ -1,4 +1,3 @@
-import CLinux
 import Journal
 import Model
 
@@ -18,14 +17,17 @@ package struct SessionAct: Sendable {
     package var protection: DocumentProtection
 }
 
-// Lists the edits of one session, and plans how to undo them.
-extension Volume {
+/// Lists the edits of one session, and plans how to undo them.
+package struct SessionHistory: Sendable {
+    let items: ItemLookup
+    private var journal: Journal { items.journal }
+
     /// Finds the session with this text, or the only session whose text begins with it.
     ///
     /// - Parameter isExact: Whether the whole text must match.
     /// - Throws: `.notFound`, or `.invalid` if several sessions match.
-    package func session(named text: String, isExact: Bool) throws(VolumeError) -> WorkSession {
-        try catchUp(with: nil, timeoutSeconds: 30)
+    package func find(_ text: String, isExact: Bool) throws(VolumeError) -> WorkSession {
+        try items.catchUp(with: nil, timeoutSeconds: 30)
         let found = try journal.read { try $0.sessions(beginning: text) }
         if let exact = found.first(where: { $0.text == text }) { return exact }
         guard let first = found.first, !isExact else {
@@ -55,7 +57,7 @@ extension Volume {
                 guard let item = try reader.item(key), let place = try reader.path(of: key),
                     place.starts(with: path)
                 else { continue }
-                let protection = try self.protection(of: item, reader)
+                let protection = try items.protection(of: item, reader)
                 for version in try reader.versions(of: key) where choice.includes(version) {
                     acts.append(
                         SessionAct(
@@ -78,7 +80,7 @@ extension Volume {
                     SessionAct(
                         kind: target == nil ? "deleted" : "moved", time: change.time, path: place,
                         target: target, person: change.person, program: change.program,
-                        protection: try self.protection(of: item, reader)))
+                        protection: try items.protection(of: item, reader)))
             }
             return acts.sorted { $0.time < $1.time }
         }
@@ -95,7 +97,7 @@ extension Volume {
     package func undoing(_ choice: SessionChoice, below path: [Name]) throws(VolumeError)
         -> [SessionStep]
     {
-        try catchUp(with: path, timeoutSeconds: 30)
+        try items.catchUp(with: path, timeoutSeconds: 30)
         return try journal.read { reader in
             var keys = try reader.items(savedIn: choice.session)
             var known = Set(keys)
@@ -134,7 +136,7 @@ extension Volume {
     private func steps(
         for item: Item, at path: [Name], _ choice: SessionChoice, _ reader: Reader
     ) throws -> [SessionStep] {
-        let protection = try protection(of: item, reader)
+        let protection = try items.protection(of: item, reader)
         var steps: [SessionStep] = []
         func add(
             _ kind: SessionStep.Kind, _ version: Version? = nil, origin: [Name]? = nil,
@@ -211,43 +213,9 @@ extension Volume {
     package func edits(_ choice: SessionChoice, at path: [Name]) throws(VolumeError)
         -> SessionEdits
     {
-        try catchUp(with: path, timeoutSeconds: 5)
+        try items.catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
-            try self.edits(of: try self.existing(path, reader), choice, reader)
+            try self.edits(of: try items.existing(path, reader), choice, reader)
         }
-    }
-
-    /// Puts an older version of a document in conflict with the current one, so that a person
-    /// decides. `base` is the base of a merge of the two.
-    ///
-    /// - Returns: The conflict version's number.
-    package func oppose(_ version: Version, base: Version, at path: [Name], by actor: Actor)
-        throws(VolumeError) -> Int
-    {
-        let manifest = try content(of: version.id).manifest
-        let digest = Digest.sha256(manifest.contentForm)
-        let opposed = try recorder.perform(isNews: true) { recorder, t in
-            var item = try self.existing(path, t)
-            if let open = try t.versions(of: item.key).first(where: {
-                $0.kind == .conflict && $0.content == digest
-            }) {
-                return open
-            }
-            item.latest += 1
-            let now = cl_clock_realtime_ns()
-            let opposed = Version(
-                number: item.latest, parents: [base.id], kind: .conflict,
-                device: recorder.device.id, deviceName: recorder.device.name,
-                person: recorder.device.person(actor.uid), program: actor.program,
-                session: actor.session,
-                name: item.name, size: manifest.size, modified: now, saved: now, content: digest,
-                protection: try self.protection(of: item, t).now)
-            try t.insert(opposed, of: item.key, manifest: manifest.encoded)
-            try t.update(item)
-            try ManualMergeVersions.add([opposed.id], t)
-            return opposed
-        }
-        tell(.gained, [opposed.id], path)
-        return opposed.number
     }
 }
