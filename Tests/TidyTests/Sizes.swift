@@ -9,7 +9,6 @@ enum Sizes {
     /// rounded up; it may only become smaller.
     static let ceilings = [
         "Mount.Driver": 3_490, "Volume.Volume": 3_425, "Sync.SyncEngine": 2_095,
-        "FileCoordination.Document": 1_070,
     ]
 
     /// The folders of Sources with more than `filesMax` files, and how many each has.
