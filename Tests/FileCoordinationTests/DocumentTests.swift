@@ -166,6 +166,23 @@ import Testing
         }
     }
 
+    @Test("A18.7: a document that was closed with an unsaved change saves by itself again later")
+    func openedAgain() throws {
+        try withTurns(["a.txt"]) { root in
+            let note = try Note.opened("\(root)/a.txt")
+            try onMain {
+                note.text = "first"
+                try await note.close()
+                note.delay = .milliseconds(10)
+                try await note.open()
+                note.text = "second"
+            }
+            try note.wait(for: "the document to save by itself") { !$0.hasUnsavedChanges }
+            #expect(try text("\(root)/a.txt") == "second")
+            try note.shut()
+        }
+    }
+
     @Test("A18.8: an empty file is opened as an empty document")
     func empty() throws {
         try withTurns([]) { root in

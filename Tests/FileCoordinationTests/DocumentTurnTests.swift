@@ -82,7 +82,7 @@ import Testing
             try wait(for: "the file to be seen") {
                 try versions(of: "\(root)/a.txt").versions.last?.size == 5 ? true : nil
             }
-            try onMain { await note.settle() }
+            try onMain { await note.accesses.settle() }
             #expect(try note.shown() == "mine")
             note.isStubborn.withLock { $0 = false }
             try note.shut()
@@ -107,7 +107,7 @@ import Testing
             // All messages for the document have arrived by now.
             try other.claim("r", "read:\(root)/a.txt")
             try other.end("r")
-            try onMain { await note.settle() }
+            try onMain { await note.accesses.settle() }
             #expect(!note.said.contains("load on main") && !note.said.contains("read"))
             try note.shut()
         }
@@ -129,7 +129,7 @@ import Testing
             }
             try other.wait("message", "p", "changed")
             #expect(other.messages("p").first == "relinquishToWriter")
-            try onMain { await note.settle() }
+            try onMain { await note.accesses.settle() }
             #expect(note.said == [])
             try onMain {
                 try await note.revert(toContentsOf: note.fileURL)

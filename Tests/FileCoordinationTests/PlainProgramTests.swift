@@ -108,8 +108,8 @@ import Testing
     func announcedTwice() throws {
         try withUnsaved { note, _, path in
             try onMain {
-                note.deletionBegins()
-                try #require(note.awaitsDeletion())
+                note.file.deletionBegins()
+                try #require(DocumentDeletion(note).begin())
             }
             try stranger("rm \(path)")
             try note.wait(for: "the end") { $0.documentState == .closed }

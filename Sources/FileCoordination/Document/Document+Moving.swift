@@ -10,7 +10,7 @@ extension Document {
     /// - Throws: `CocoaError`: `.fileWriteFileExists` when something is at `url`, or what the file
     ///   system says, for example that `url` is on another one. ``FileCoordinationError``.
     public final func move(to url: URL) async throws {
-        try await inOrder { try await DocumentMove(self, url).move() }
+        try await accesses.run { try await DocumentMove(self, url).move() }
     }
 
     /// Gives the file another name in its directory. A name without an extension gets that of the
@@ -27,7 +27,7 @@ extension Document {
     /// - Throws: What ``save(to:for:)`` and ``move(to:)`` throw.
     public final func duplicate(to url: URL) async throws {
         if hasUnsavedChanges { try await save(to: fileURL, for: .overwriting) }
-        try await inOrder { try await DocumentMove(self, url).copy() }
+        try await accesses.run { try await DocumentMove(self, url).copy() }
     }
 }
 
@@ -59,11 +59,11 @@ extension Document {
             .writingIntent(with: target, options: .forReplacing),
         ]
         let isPresented = !document.documentState.contains(.closed)
-        try await document.access(intents) { [document] _ in
+        try await document.file.access(intents, for: document) { [document] _ in
             let (from, to) = (intents[0].url, intents[1].url)
             try FilePath(to).checkFree()
             try FilePath(from).move(to: FilePath(to))
-            document.place.withLock { $0.move(to: to) }
+            document.file.place.withLock { $0.move(to: to) }
             guard isPresented else { return }
             FileCoordinator.removeFilePresenter(document)
             FileCoordinator.addFilePresenter(document)
@@ -75,7 +75,7 @@ extension Document {
             .readingIntent(with: document.fileURL, options: .withoutChanges),
             .writingIntent(with: target, options: .forReplacing),
         ]
-        try await document.access(intents) { _ in
+        try await document.file.access(intents, for: document) { _ in
             let (from, to) = (FilePath(intents[0].url), FilePath(intents[1].url))
             try to.checkFree()
             let draft = to.draft

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// A document that the user works on. It opens its file, saves by itself, follows the file, and
 /// reacts to other programs' accesses.
@@ -28,17 +27,15 @@ import Synchronization
 ///
 /// While a document is open it is a presenter of its file. Close it when it is no longer shown.
 @MainActor open class Document: FilePresenter {
-    nonisolated let place: Mutex<DocumentPlace>
-    nonisolated let files = OperationQueue()
+    nonisolated let file: DocumentFile
     nonisolated public let presentedItemOperationQueue = OperationQueue()
 
-    var last: Task<Void, Never>?
+    /// Runs what opens, saves, moves, follows and closes the document.
+    let accesses = SerialTaskQueue()
+    let autosaveTimer = AutosaveTimer()
+    private let status = DocumentStatus()
     var changes = ChangeCount()
-    var state = State.closed
-    var listeners: [Int: AsyncStream<State>.Continuation] = [:]
-    var editingDisabledCount = 0
-    var autosaving: Task<Void, Never>?
-    var failures = 0
+    /// Whether a look at the file is waiting for its turn.
     var isFollowing = false
     var isLoading = false
     var isClosing = false
@@ -48,8 +45,7 @@ import Synchronization
     /// A document at a URL. It opens nothing, and the file need not exist; create it with
     /// ``save(to:for:)`` and ``SaveOperation/creating``.
     public init(fileURL: URL) {
-        place = Mutex(DocumentPlace(url: fileURL))
-        files.maxConcurrentOperationCount = 1
+        file = DocumentFile(fileURL)
         presentedItemOperationQueue.maxConcurrentOperationCount = 1
         undoManager.onEvent = { [weak self] in self?.undoManagerDid($0) }
     }
@@ -57,12 +53,12 @@ import Synchronization
     // MARK: What it is
 
     /// Where the document is. The URL follows the file when it moves.
-    nonisolated public final var fileURL: URL { place.withLock { $0.url } }
+    nonisolated public final var fileURL: URL { file.url }
 
     /// When the file was last changed, as far as this document knows; nil before it was opened or
     /// created. For a package, the newest time of its files.
     nonisolated public final var fileModificationDate: Date? {
-        place.withLock { $0.stamp?.modified }
+        file.place.withLock { $0.stamp?.modified }
     }
 
     /// The type of the document: by default the file's extension in lower case.
@@ -72,10 +68,10 @@ import Synchronization
     open var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
 
     /// What to show about the document. ``states`` reports changes.
-    public final var documentState: State { state }
+    public final var documentState: State { status.state }
 
     /// The present state and then each new one, until the stream is cancelled.
-    public final var states: AsyncStream<State> { makeStates() }
+    public final var states: AsyncStream<State> { status.makeStates() }
 
     /// The progress of a download, in 100 units, while ``State/progressAvailable`` is set.
     public internal(set) final var progress: Foundation.Progress?
@@ -110,7 +106,7 @@ import Synchronization
     /// ``load(fromContents:ofType:)``. Override it to read large documents piece by piece.
     nonisolated open func read(from url: URL) throws -> any Sendable {
         let (contents, source) = try FileWrapper.contents(of: url, packageReadingOptions)
-        if let source, url == fileURL { place.withLock { $0.source = source } }
+        if let source, url == fileURL { file.place.withLock { $0.source = source } }
         return contents
     }
 
@@ -125,25 +121,34 @@ import Synchronization
     ///
     /// - Throws: What ``read(from:)`` or ``load(fromContents:ofType:)`` throws, or
     ///   ``FileCoordinationError``. Then the document stays closed.
-    open func open() async throws { try await openFile() }
+    open func open() async throws { try await DocumentOpening(self).open() }
 
     /// Saves unsaved changes and stops presenting the file.
     ///
     /// - Throws: What ``save(to:for:)`` throws. Then the document stays open, so that nothing is
     ///   lost.
-    open func close() async throws { try await closeFile() }
+    open func close() async throws { try await DocumentOpening(self).close() }
+
+    /// Saves and closes all open documents. Errors go to
+    /// ``handleError(_:userInteractionPermitted:)``; a document that cannot be saved stays open.
+    ///
+    /// Call it before the program ends. When SIGTERM, SIGINT or SIGHUP ends the program this
+    /// happens by itself (<doc:Documents>), unless the program handles the signal in its own way.
+    public static func closeAll() async { await OpenDocuments.closeAll() }
 
     /// Reads the document again, from its own file or from another one such as a version's, and
     /// discards unsaved changes. Contents of another file count as a change and are saved.
     ///
     /// - Throws: What ``open()`` throws. Then the document keeps its contents.
-    open func revert(toContentsOf url: URL) async throws { try await readAgain(url) }
+    open func revert(toContentsOf url: URL) async throws {
+        try await DocumentOpening(self).revert(toContentsOf: url)
+    }
 
     /// Called when edits would be lost until ``enableEditing()`` is called. Override it to tell
     /// your views, and call super.
-    open func disableEditing() { disable() }
+    open func disableEditing() { status.disableEditing() }
     /// Called when edits are possible again. Override it to tell your views, and call super.
-    open func enableEditing() { enable() }
+    open func enableEditing() { status.enableEditing() }
 
     // MARK: Changes
 
@@ -152,7 +157,7 @@ import Synchronization
     open func updateChangeCount(_ change: Change) { note(change) }
 
     /// Whether something would be lost if the program ended now.
-    open var hasUnsavedChanges: Bool { changes.isDirty && !state.contains(.closed) }
+    open var hasUnsavedChanges: Bool { changes.isDirty && !documentState.contains(.closed) }
 
     /// Marks the moment at which a snapshot is taken.
     open func changeCountToken(for operation: SaveOperation) -> ChangeCountToken {
@@ -180,12 +185,15 @@ import Synchronization
     ///   ``FileCoordinationError``; ``DocumentError``. The error has also been passed to
     ///   ``handleError(_:userInteractionPermitted:)``.
     open func save(to url: URL, for operation: SaveOperation) async throws {
-        try await write(to: url, for: operation)
+        try await DocumentSave(self, to: url, for: operation).run()
     }
 
     /// Saves if something is unsaved. It is called ``autosaveDelay`` after a change, and whenever
     /// other programs want to read the file. Override it to postpone saving.
-    open func autosave() async throws { try await saveChanges() }
+    open func autosave() async throws {
+        await accesses.settle()
+        if hasUnsavedChanges { try await save(to: fileURL, for: .overwriting) }
+    }
 
     /// The time from the first unsaved change to the save: one second.
     open var autosaveDelay: Duration { .seconds(1) }
@@ -215,7 +223,10 @@ import Synchronization
     nonisolated open func writeContents(
         _ contents: any Sendable, andAttributes attributes: FileWrapper.Attributes,
         safelyTo url: URL, for operation: SaveOperation
-    ) throws { try writeSafely(contents, attributes, url, operation) }
+    ) throws {
+        let writing = DocumentWriting(document: self, contents: contents, operation: operation)
+        try writing.writeSafely(attributes, to: url)
+    }
 
     /// Writes a snapshot to a path where nothing exists. Override it when ``contents(forType:)``
     /// returns a type of your own.
@@ -224,7 +235,10 @@ import Synchronization
     nonisolated open func writeContents(
         _ contents: any Sendable, to url: URL, for operation: SaveOperation,
         originalContentsURL: URL?
-    ) throws { try writeNew(contents, url, originalContentsURL) }
+    ) throws {
+        let writing = DocumentWriting(document: self, contents: contents, operation: operation)
+        try writing.writeNew(to: url, original: originalContentsURL)
+    }
 
     // MARK: Errors and access
 
@@ -240,11 +254,7 @@ import Synchronization
     /// must coordinate with a ``FileCoordinator`` that is made with this document.
     @concurrent nonisolated public final func performAsynchronousFileAccess<Value: Sendable>(
         _ body: @escaping @Sendable () throws -> Value
-    ) async throws -> Value {
-        try await withCheckedThrowingContinuation { done in
-            files.addOperation { done.resume(with: Result { try body() }) }
-        }
-    }
+    ) async throws -> Value { try await file.perform(body) }
 
     // MARK: Presenting
 
@@ -260,13 +270,13 @@ import Synchronization
     /// Lets the reader go on when no access of this document is under way.
     nonisolated open func relinquishPresentedItem(
         toReader reader: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void
-    ) { files.addOperation { reader(nil) } }
+    ) { file.queue.addOperation { reader(nil) } }
 
     /// Lets the writer go on when no access of this document is under way, and looks at the file
     /// afterwards.
     nonisolated open func relinquishPresentedItem(
         toWriter writer: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void
-    ) { files.addOperation { writer { self.lookAtFile() } } }
+    ) { file.queue.addOperation { writer { self.lookAtFile() } } }
 
     /// Saves unsaved changes.
     nonisolated open func savePresentedItemChanges(
@@ -280,7 +290,7 @@ import Synchronization
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         answer(completionHandler) { document in
-            if !document.awaitsDeletion() { try await document.close() }
+            if !DocumentDeletion(document).begin() { try await document.close() }
         }
     }
 
@@ -289,7 +299,7 @@ import Synchronization
 
     /// Follows the file.
     nonisolated open func presentedItemDidMove(to newURL: URL) {
-        place.withLock { $0.move(to: newURL) }
+        file.place.withLock { $0.move(to: newURL) }
     }
 
     /// Looks whether the document is in conflict.
@@ -302,5 +312,54 @@ import Synchronization
     /// Passes the error to ``handleError(_:userInteractionPermitted:)``.
     nonisolated open func presentedItemRegistrationDidFail(with error: FileCoordinationError) {
         Task { @MainActor in handleError(error, userInteractionPermitted: true) }
+    }
+
+    // MARK: For the types of this module
+
+    /// Looks whether the file has changed. Several such calls lead to one look.
+    nonisolated func lookAtFile() {
+        Task { @MainActor in await DocumentFollowing(self).look() }
+    }
+
+    nonisolated private func answer(
+        _ completionHandler: @escaping @Sendable ((any Error)?) -> Void,
+        _ body: @escaping @MainActor (Document) async throws -> Void
+    ) {
+        Task { @MainActor in
+            do {
+                try await body(self)
+                completionHandler(nil)
+            } catch { completionHandler(error) }
+        }
+    }
+
+    func set(_ bits: State, _ isSet: Bool = true) {
+        if bits.contains(.closed), isSet != documentState.contains(.closed) {
+            if isSet { OpenDocuments.remove(self) } else { OpenDocuments.add(self) }
+        }
+        status.set(bits, isSet)
+    }
+
+    private func note(_ change: Change) {
+        // A change that a subclass's model reports while it is being loaded is no change by the
+        // user.
+        guard !isLoading else { return }
+        switch change {
+        case .done: changes.done()
+        case .undone: changes.undone()
+        case .redone: changes.redone()
+        case .cleared: changes.clear()
+        case .discardable: return
+        }
+        autosaveTimer.start(for: self)
+    }
+
+    private func undoManagerDid(_ happening: UndoHistory.HistoryEvent) {
+        switch happening {
+        case .registered: updateChangeCount(.done)
+        case .lastActionExtended: changes.extendLastChange()
+        case .undone: updateChangeCount(.undone)
+        case .redone: updateChangeCount(.redone)
+        }
     }
 }

@@ -85,20 +85,3 @@ public struct DocumentError: Error, Hashable, Sendable, LocalizedError, CustomSt
     /// The message.
     public var description: String { message }
 }
-
-/// The part of the state that the file queue uses, too.
-struct DocumentPlace: Sendable {
-    var url: URL
-    /// The stamp of what was read or written last, which is the base of the next save; nil
-    /// before.
-    var stamp: FileStamp?
-    /// During a save: the stamp of what was written, taken before it got its name.
-    var written: FileStamp?
-    /// Whether a program is deleting the file at this moment.
-    var isBeingDeleted = false
-    /// A hash of a file of moderate size, by which a file whose time alone has changed is
-    /// recognized.
-    var contentHash: Int?
-    /// Where the contents of a lazily read package come from.
-    var source: PackageSource?
-}

@@ -176,7 +176,7 @@ import Synchronization
             throw DocumentError(
                 .unsupported, "a ManagedDocument loads only what its read(from:) returns")
         }
-        let isOpening = state.contains(.closed)
+        let isOpening = documentState.contains(.closed)
         if isOpening { databaseState.withLock { if case .closed = $0 { $0 = .none } } }
         let copy = try copy()
         switch isOpening ? .replacing(isOwn: true) : mode {
@@ -225,12 +225,12 @@ import Synchronization
         if let content = contents.additionalContent { try copy.write(content) }
         let path = FilePath(url)
         if operation == .overwriting, let stamp = FileStamp(path),
-            stamp != place.withLock(\.stamp)
+            stamp != file.place.withLock(\.stamp)
         {
             _ = try copy.take(
                 WorkingCopy.Contents(
                     path: url.path, data: try path.readAll(), source: source(of: url)))
-            place.withLock { $0.stamp = stamp }
+            file.place.withLock { $0.stamp = stamp }
             if let written = contents.additionalContent {
                 let merged = try copy.queue.read(AdditionalContent.read)
                 if merged != written {

@@ -147,7 +147,7 @@ final class PresenterSession: Sendable {
         case .accommodateDeletion:
             let isPlain = message.plain ?? false
             ask(key) { presenter, done in
-                if isPlain { (presenter as? Document)?.deletionBegins() }
+                if isPlain { (presenter as? Document)?.file.deletionBegins() }
                 presenter.accommodatePresentedItemDeletion(completionHandler: done)
             }
         case .accommodateSubitemDeletion:

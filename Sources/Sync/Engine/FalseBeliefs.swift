@@ -23,7 +23,7 @@ extension CommitAnswer {
 }
 
 extension OperationEntry {
-    /// Whether it only uses up its number (`SyncEngine.withdraw`).
+    /// Whether it only uses up its number (`OutboxSender.withdraw`).
     fileprivate var changesNothing: Bool {
         if case .resolve(let settled, nil) = change { settled.isEmpty } else { false }
     }

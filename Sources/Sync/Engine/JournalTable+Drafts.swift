@@ -7,7 +7,7 @@ extension JournalTable {
     /// Returns nil if there is nothing to send, or not yet.
     mutating func draft(
         _ key: Int64, _ planner: SyncPlanner, _ volume: Volume, _ brake: DeletionBrake? = nil
-    ) throws(VolumeError) -> SyncEngine.KeyedDraft? {
+    ) throws(VolumeError) -> KeyedDraft? {
         guard let item = try journal.hub.localItem(key: key) else {
             try journal.removeUnsent(key)
             return nil
@@ -51,7 +51,7 @@ extension JournalTable {
             return nil
         }
         let names = try journal.path(of: key) ?? []
-        var keyed = SyncEngine.KeyedDraft(
+        var keyed = KeyedDraft(
             key: key, draft: draft, path: names.shown)
         keyed.weakPackage = Volume.weakPackage(of: names)
         if let brake, draft.isDeletion, let deleted = try journal.item(key)?.deleted,
@@ -70,15 +70,15 @@ extension JournalTable {
 
     /// Puts into the outbox what can be sent now, in an order that the hub accepts.
     mutating func enqueue(
-        _ drafts: [SyncEngine.KeyedDraft], _ planner: SyncPlanner, _ volume: Volume
-    ) throws(VolumeError) -> [SyncEngine.KeyedDraft] {
+        _ drafts: [KeyedDraft], _ planner: SyncPlanner, _ volume: Volume
+    ) throws(VolumeError) -> [KeyedDraft] {
         var open = drafts
-        var done: [SyncEngine.KeyedDraft] = []
+        var done: [KeyedDraft] = []
         // In `open`, a directory may come after its contents, and an item that frees a name after
         // the item that takes it.
         var waits = true
         while !open.isEmpty {
-            var rest: [SyncEngine.KeyedDraft] = []
+            var rest: [KeyedDraft] = []
             var leaving = Dictionary(
                 open.compactMap { keyed in
                     waits ? keyed.vacates.map { ($0, keyed.key) } : nil
@@ -122,7 +122,7 @@ extension JournalTable {
     /// Returns whether the items have not changed since they were drafted. If a program has changed
     /// the weak package during the upload, the drafts are half of a change and must not be sent.
     mutating func areCurrent(
-        _ drafts: [SyncEngine.KeyedDraft], _ planner: SyncPlanner
+        _ drafts: [KeyedDraft], _ planner: SyncPlanner
     ) throws(VolumeError) -> Bool {
         for keyed in drafts {
             guard try planner.draft(keyed.draft.item, in: &self).tells(sameAs: keyed.draft) else {
@@ -132,7 +132,7 @@ extension JournalTable {
         return true
     }
 
-    private mutating func enqueue(_ keyed: SyncEngine.KeyedDraft, _ planner: SyncPlanner)
+    private mutating func enqueue(_ keyed: KeyedDraft, _ planner: SyncPlanner)
         throws(VolumeError) -> Bool
     {
         var draft = keyed.draft

@@ -50,9 +50,25 @@ extension SyncEngine {
         hub.throttle.set(down)
     }
 
+    /// Switches synchronisation off or on.
+    package func setOffline(_ isOffline: Bool) {
+        state.withLock { $0.isOffline = isOffline }
+        threads.poke()
+    }
+
     package func releaseBrake() {
         state.withLock { $0.isBrakeReleased = true }
-        poke()
+        threads.poke()
+    }
+
+    /// Returns on how many devices a version is, according to the hub's last answer; nil if the hub
+    /// has not been asked. The engine asks soon. The call never blocks.
+    package func devices(holding version: Identifier) -> Int? { holders.devices(holding: version) }
+
+    /// The same, but asks the hub now and waits at most this long. After that it returns the last
+    /// known answer.
+    package func devices(holding version: Identifier, milliseconds: Int64) -> Int? {
+        holders.devices(holding: version, milliseconds: milliseconds)
     }
 }
 

@@ -9,7 +9,10 @@ import Volume
 /// mirror (the last state that both agreed on), and the mirror with the tree. It works in small
 /// steps between which the engine continues; items that change in the meantime are skipped.
 struct HubExamination {
-    let engine: SyncEngine
+    private let client: HubClient
+    private let journal: SyncJournal
+    private let threads: EngineThreads
+    private let isOffline: Bool
     let repairs: Bool
     let progress: (String, Double) -> Bool
     private var findings: [Finding] = []
@@ -23,17 +26,16 @@ struct HubExamination {
     private static let findingsMax = 100
 
     init(_ engine: SyncEngine, repairs: Bool, progress: @escaping (String, Double) -> Bool) {
-        self.engine = engine
+        (client, journal, threads) = (engine.client, engine.journal, engine.threads)
+        isOffline = engine.report.isOffline
         self.repairs = repairs
         self.progress = progress
     }
 
-    private var client: HubClient { engine.client }
-    private var volume: Identifier { engine.account.volume }
+    private var volume: Identifier { journal.account.volume }
 
     mutating func run() -> [Finding] {
-        let state = engine.report
-        guard !state.isOffline else {
+        guard !isOffline else {
             add(.note, "hub", "The hub was not checked: this device is offline (fsctl online).")
             return findings
         }
@@ -62,7 +64,7 @@ struct HubExamination {
     }
 
     private func goesOn(_ text: String, _ fraction: Double) throws {
-        guard progress(text, fraction), !engine.isEnding else {
+        guard progress(text, fraction), !threads.isEnding else {
             throw VolumeError(.cancelled, "The examination was cancelled.")
         }
     }
@@ -87,7 +89,7 @@ struct HubExamination {
     /// Compares the state of each item at the hub with the mirror. Returns the ids of the items at
     /// the hub.
     private mutating func examineStates() throws -> Set<Identifier> {
-        let session = try engine.session()
+        let session = try journal.session()
         var seen: Set<Identifier> = []
         var cursor: UInt64 = 0
         while true {
@@ -116,7 +118,7 @@ struct HubExamination {
     }
 
     private func differences(_ states: [ItemState], upTo cursor: UInt64) throws -> [Difference] {
-        try engine.perform { table in
+        try journal.perform { table in
             var found: [Difference] = []
             for state in states where state.sequence <= cursor {
                 let mirror = try table.mirror(state.id)
@@ -151,19 +153,19 @@ struct HubExamination {
     // MARK: Mirror and tree
 
     private mutating func examineItems(_ seen: Set<Identifier>) throws {
-        let total = try engine.volume.journal.read { try $0.hub.mirrorCount() }
-        let cursor = try engine.session().cursor
+        let total = try journal.read { try $0.hub.mirrorCount() }
+        let cursor = try journal.session().cursor
         var last = Identifier.none
         var done = 0
         while true {
             let after = last
-            let ids = try engine.volume.journal.read {
+            let ids = try journal.read {
                 try $0.hub.mirrorIDs(after: after, limit: HubExamination.step)
             }
             guard let end = ids.last else { return }
             last = end
-            let (planner, repairs) = (engine.planner, repairs)
-            let found = try engine.perform { table in
+            let (planner, repairs) = (journal.planner, repairs)
+            let found = try journal.perform { table in
                 try ids.compactMap { id in
                     try HubExamination.examine(
                         id, in: &table, isAtHub: seen.contains(id), upTo: cursor,
@@ -215,7 +217,7 @@ struct HubExamination {
         var old = 0
         while true {
             let after = cursor
-            let page = try engine.volume.journal.read {
+            let page = try journal.read {
                 try $0.confirmedVersions(after: after, limit: 2000)
             }
             guard let last = page.last else { break }
@@ -225,7 +227,7 @@ struct HubExamination {
             }
             let unknown = zip(page, counts).filter { $0.1 == nil }.map(\.0)
             let repairs = repairs
-            let found = try engine.perform { table in
+            let found = try journal.perform { table in
                 try unknown.map { version in
                     let isCurrent =
                         try table.journal.item(version.item)?.current == version.id
@@ -258,7 +260,7 @@ struct HubExamination {
         if old > 0 {
             add(.note, "hub", "\(old) older versions are not at the hub.")
         }
-        engine.poke()
+        threads.poke()
     }
 }
 

@@ -90,14 +90,14 @@ package final class Membership: @unchecked Sendable {
         let engine = try SyncEngine(
             volume: volume, account: account, tree: tree, settings: settings, log: log,
             changed: changed)
-        engine.unsafe = unsafe.current
-        engine.moved = { [weak self, weak engine] in
+        engine.events.unsafe = unsafe.current
+        engine.events.moved = { [weak self, weak engine] in
             if let self, let engine { self.moved.current?(engine) }
         }
-        engine.connected = { [weak self, weak engine] in
+        engine.events.connected = { [weak self, weak engine] in
             if let self, let engine { self.renewToken(engine) }
         }
-        engine.cloned = { [weak self, weak engine] in
+        engine.events.cloned = { [weak self, weak engine] in
             guard let self, let engine else { return }
             startThread(named: "split") { self.split(engine) }
         }
@@ -304,7 +304,8 @@ package final class Membership: @unchecked Sendable {
                 try secrets.write([
                     account.device: account.credentials, new.device: new.credentials,
                 ])
-                try engine.perform { table in try new.takeOver(&table, epoch: answer.epoch) }
+                try engine.journal.perform { table in try new.takeOver(&table, epoch: answer.epoch)
+                }
                 try secrets.write([new.device: new.credentials])
                 try volume.become(new.device)
                 try start(new)

@@ -1,30 +1,57 @@
 import CLinux
 import HubProtocol
 import Journal
+import Logging
 import Model
-import Volume
 
-// Reports to the hub which versions are completely on this device, and asks on how many devices
-// versions are.
-extension SyncEngine {
+/// Reports to the hub which versions are completely on this device, and asks on how many devices
+/// versions are. Only the engine's thread uses it.
+final class HoldingReports {
+    private let journal: SyncJournal
+    private let client: HubClient
+    private let holders: HolderCounts
+    private let threads: EngineThreads
+    private let log: Logger
+    /// When the next report is due (monotonic nanoseconds).
+    private(set) var nextTime: Int64 = .max
+    private var last: Int64 = 0
+    /// Versions that the hub did not have although it had confirmed them. Each is sent again only
+    /// once.
+    private var denied: Set<Identifier> = []
+    /// Whether the hub has been asked about all versions that it has not confirmed itself.
+    private(set) var isReconfirmed = false
+
+    init(
+        _ journal: SyncJournal, _ client: HubClient, _ holders: HolderCounts,
+        _ threads: EngineThreads, log: Logger
+    ) {
+        (self.journal, self.client, self.holders) = (journal, client, holders)
+        (self.threads, self.log) = (threads, log)
+    }
+
+    private var account: Account { journal.account }
+
+    /// Everything is compared with the hub again.
+    func startOver() { isReconfirmed = false }
+
     private static let batch = 2000
 
     /// Reports versions that have become complete here or were evicted, and asks on how many
     /// devices they are, at most once a second. Returns false if there is nothing to report now.
-    func reportHoldings() throws -> Bool {
-        let wanted = state.withLock { $0.wanted }
-        guard try !session().isFresh,
-            try !wanted.isEmpty || volume.journal.read({ try $0.hub.hasUnreportedHoldings() })
+    func report() throws -> Bool {
+        let wanted = holders.wanted
+        guard try !journal.session().isFresh,
+            try !wanted.isEmpty || journal.read({ try $0.hub.hasUnreportedHoldings() })
         else {
-            nextHoldingReport = .max
+            nextTime = .max
             return false
         }
         let now = cl_clock_monotonic_ns()
-        guard now >= lastHoldingReport + 1_000_000_000 else {
-            nextHoldingReport = lastHoldingReport + 1_000_000_000
+        guard now >= last + 1_000_000_000 else {
+            nextTime = last + 1_000_000_000
             return false
         }
-        (lastHoldingReport, nextHoldingReport) = (now, .max)
+        (last, nextTime) = (now, .max)
         let (here, gone) = try untold()
         if !here.isEmpty || !gone.isEmpty {
             try client.holding(account.volume, here, gone: gone)
@@ -33,8 +60,8 @@ extension SyncEngine {
         let counts = try client.durability(account.volume, asked)
         let unknown = zip(asked, counts).filter { $0.1 == nil }.map(\.0)
         let again = unknown.filter { denied.insert($0).inserted }
-        learn(asked, counts)
-        try perform { table in
+        holders.learn(asked, counts)
+        try journal.perform { table in
             for id in here where !unknown.contains(id) {
                 try table.journal.setReported(id, isGone: false)
             }
@@ -50,9 +77,11 @@ extension SyncEngine {
     /// Returns the holdings to report. Versions that turn out to be incomplete are removed from the
     /// list.
     private func untold() throws -> (here: [Identifier], gone: [Identifier]) {
-        try perform { table in
+        try journal.perform { table in
             var (here, gone): ([Identifier], [Identifier]) = ([], [])
-            for (id, isGone) in try table.journal.hub.unreportedHoldings(limit: SyncEngine.batch) {
+            for (id, isGone) in try table.journal.hub.unreportedHoldings(
+                limit: HoldingReports.batch)
+            {
                 if isGone {
                     gone.append(id)
                 } else if try table.journal.isWhole(id) {
@@ -69,62 +98,23 @@ extension SyncEngine {
     /// confirmed. This includes versions whose contents are not here, about which nothing else
     /// would ask.
     func reconfirm() throws {
-        guard try !session().isFresh else { return }
+        guard try !journal.session().isFresh else { return }
         var cursor: Int64 = 0
-        while !isEnding {
+        while !threads.isEnding {
             let after = cursor
-            let page = try volume.journal.read {
-                try $0.hub.unconfirmedVersions(after: after, limit: SyncEngine.batch)
+            let page = try journal.read {
+                try $0.hub.unconfirmedVersions(after: after, limit: HoldingReports.batch)
             }
             guard let last = page.last else { break }
             cursor = last.key
             let ids = page.map(\.id)
             let counts = try client.durability(account.volume, ids)
             let known = zip(ids, counts).filter { $0.1 != nil }.map(\.0)
-            try perform { table in
+            try journal.perform { table in
                 for id in known { try table.journal.addConfirmation(id) }
             }
         }
         isReconfirmed = true
-    }
-
-    private func learn(_ ids: [Identifier], _ counts: [Int?]) {
-        state.withLock { state in
-            if state.holders.count > 200_000 { state.holders = [:] }
-            for (id, count) in zip(ids, counts) { state.holders[id] = count }
-            state.wanted.subtract(ids)
-        }
-    }
-
-    // MARK: Queries from other threads
-
-    /// Returns on how many devices a version is, according to the hub's last answer; nil if the hub
-    /// has not been asked. The engine asks soon. The call never blocks.
-    package func devices(holding version: Identifier) -> Int? {
-        let (count, isNew) = state.withLock { state in
-            let isNew = state.wanted.count < 1000 && state.wanted.insert(version).inserted
-            return (state.holders[version], isNew)
-        }
-        if isNew, count == nil { poke() }
-        return count
-    }
-
-    /// The same, but asks the hub now and waits at most this long. After that it returns the last
-    /// known answer.
-    package func devices(holding version: Identifier, milliseconds: Int64) -> Int? {
-        guard case .up = report.connection else { return devices(holding: version) }
-        let signal = Signal()
-        let isAnswered = Shared(false)
-        startThread(named: "devices") { [self] in
-            if let counts = try? client.durability(account.volume, [version]) {
-                learn([version], counts)
-            }
-            signal.change { isAnswered.withLock { $0 = true } }
-        }
-        let deadline =
-            cl_clock_monotonic_ns() + Timestamp.span(seconds: Double(milliseconds) / 1000)
-        _ = signal.wait(until: deadline) { isAnswered.withLock { $0 } }
-        return state.withLock { $0.holders[version] }
     }
 }
 

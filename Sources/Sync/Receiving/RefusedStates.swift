@@ -140,25 +140,3 @@ final class RefusedStates {
         }
     }
 }
-
-extension SyncEngine {
-    /// Asks the hub again for the states that were invalid. Returns whether any item is due.
-    func takeRefusedStates() throws -> Bool {
-        var isDue = false
-        for place in refusedStates.duePlaces() where !isEnding {
-            let session = try session()
-            let answer = try client.changes(
-                account.volume, after: place.after, limit: HubLimits.changes,
-                epoch: session.volumeEpoch, withTrash: true
-            ).page
-            let accepted = try refusedStates.accepted(answer, in: place, volume.journal)
-            // The device's position stays, and nothing is said about its operations.
-            let page = Page(
-                entries: accepted.map { .item($0.withSharedAttributes) }, next: session.cursor,
-                run: session.run, head: session.cursor + (session.isBehind ? 1 : 0),
-                acknowledged: 0)
-            isDue = try take(page)?.isEmpty == false || isDue
-        }
-        return isDue
-    }
-}

@@ -1,59 +1,25 @@
-import CLinux
 import ChunkStore
-import Glibc
 import HubProtocol
-import Journal
 import Model
 import Reconcile
-import SystemCalls
 import Volume
 
-/// The contents that a batch of adjustments needs from the hub, which are fetched together.
-final class Contents {
-    /// The manifests, by revision.
-    var manifests: [Identifier: Manifest] = [:]
-    /// The revisions that are put into the tree with their contents.
-    var whole: Set<Identifier> = []
-    /// The chunks' uncompressed bytes, by digest.
-    var chunks: [Digest: [UInt8]] = [:]
-    /// Chunks that this device already has.
-    var local: [LocalChunks] = []
+/// Decides which contents are put into the tree together with a change, and fetches them from the
+/// hub.
+struct ContentFetch {
+    let volume: Volume
+    let journal: SyncJournal
+    let hub: HubContents
+    let transfers: TransferQueue
+    let settings: SyncSettings
 
-    /// Writes the chunks one after another from the beginning of the file.
-    func write(_ references: [ChunkReference], to file: Int32) throws(VolumeError) {
-        var offset: Int64 = 0
-        for reference in references {
-            let bytes = try bytes(of: reference)
-            try Sync.write(bytes, toNew: file, at: offset)
-            offset += Int64(bytes.count)
-        }
-    }
-
-    private func bytes(of reference: ChunkReference) throws(VolumeError) -> [UInt8] {
-        if let bytes = chunks[reference.id] { return bytes }
-        for source in local {
-            if let bytes = source.bytes(of: reference) { return bytes }
-        }
-        throw VolumeError(.busy, "A local chunk was removed while the change was prepared.")
-    }
-}
-
-/// Writes to a new file and leaves holes for zeros. The caller sets the file's length afterwards.
-func write(_ bytes: [UInt8], toNew file: Int32, at offset: Int64) throws(VolumeError) {
-    do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
-        throw VolumeError(
-            error == .noSpace ? .full : .system, "Contents cannot be written: \(error).")
-    }
-}
-
-extension SyncEngine {
     /// Fetches the manifests and chunks of the documents that are put into the tree with their
     /// contents.
-    func fetch(_ tasks: [Task]) throws -> Contents {
+    func fetch(_ tasks: [AdjustmentTask]) throws -> Contents {
         let contents = Contents()
         let wanted = tasks.filter { $0.needsContents }
         guard !wanted.isEmpty else { return contents }
-        let isFresh = try session().isFresh
+        let isFresh = try journal.session().isFresh
         let needed = wanted.filter { task in
             task.adjustment.remote.kind == .package || isWholeWanted(task, isFresh: isFresh)
         }
@@ -103,7 +69,7 @@ extension SyncEngine {
     /// local stay local, and new contents are fetched if they are small. A device that joins
     /// fetches none. Packages are always fetched, because the files in a package cannot be
     /// placeholders.
-    private func isWholeWanted(_ task: Task, isFresh: Bool) -> Bool {
+    private func isWholeWanted(_ task: AdjustmentTask, isFresh: Bool) -> Bool {
         guard let current = task.adjustment.remote.current else { return false }
         if task.adjustment.remote.kind == .package { return true }
         if current.size == 0 || task.isPinned { return true }
@@ -113,11 +79,13 @@ extension SyncEngine {
 
     /// Separates the tasks that can be done now from those that must wait for a large download,
     /// which the transfer queue does.
-    func deferLargeDownloads(_ tasks: [Task]) throws -> (now: [Task], later: [Task]) {
-        var now: [Task] = []
-        var later: [Task] = []
+    func deferLargeDownloads(_ tasks: [AdjustmentTask]) throws -> (
+        now: [AdjustmentTask], later: [AdjustmentTask]
+    ) {
+        var now: [AdjustmentTask] = []
+        var later: [AdjustmentTask] = []
         var bytes: UInt64 = 0
-        let isFresh = try session().isFresh
+        let isFresh = try journal.session().isFresh
         for task in tasks {
             guard task.needsContents, let current = task.adjustment.remote.current,
                 isWholeWanted(task, isFresh: isFresh), !transfers.hasPrepared(current.id)
@@ -142,8 +110,4 @@ extension SyncEngine {
         }
         return (now, later)
     }
-}
-
-extension SyncEngine.Task {
-    var needsContents: Bool { adjustment.replaces && adjustment.remote.current != nil }
 }

@@ -4,7 +4,7 @@ import Volume
 // What programs change in a weak package under one claim is sent together. The journal's state at
 // one moment is complete if no claim to write was held from before that moment until after it, and
 // no change was known to be unrecorded then.
-extension SyncEngine {
+extension HeldChanges {
     /// Returns the counters of the last writes to the watched weak packages. It must be called
     /// before the journal is read.
     func lastWrites() -> [[Name]: UInt64] {

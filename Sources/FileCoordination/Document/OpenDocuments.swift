@@ -2,39 +2,33 @@ import Foundation
 import Glibc
 import Synchronization
 
-// Saving when a signal ends the program.
-extension Document {
-    /// The documents that are open. They are not kept alive by this table.
-    private static var openDocuments: [ObjectIdentifier: WeakDocument] = [:]
+/// The documents of this process that are open. They are not kept alive by this table.
+@MainActor enum OpenDocuments {
+    private static var documents: [ObjectIdentifier: WeakDocument] = [:]
 
     private struct WeakDocument {
         weak var document: Document?
     }
 
-    /// Saves and closes all open documents. Errors go to
-    /// ``handleError(_:userInteractionPermitted:)``; a document that cannot be saved stays open.
-    ///
-    /// Call it before the program ends. When SIGTERM, SIGINT or SIGHUP ends the program this
-    /// happens by itself (<doc:Documents>), unless the program handles the signal in its own way.
-    public static func closeAll() async {
+    static func closeAll() async {
         // They close at the same time: one that waits for another program does not keep the others
         // from saving.
-        let closings = openDocuments.values.compactMap(\.document).map { document in
+        let closings = documents.values.compactMap(\.document).map { document in
             Task { try? await document.close() }
         }
         for closing in closings { await closing.value }
     }
 
-    func noteOpening() {
-        Document.openDocuments = Document.openDocuments.filter { $0.value.document != nil }
-        Document.openDocuments[ObjectIdentifier(self)] = WeakDocument(document: self)
-        Termination.openCount.store(Document.openDocuments.count, ordering: .relaxed)
+    static func add(_ document: Document) {
+        documents = documents.filter { $0.value.document != nil }
+        documents[ObjectIdentifier(document)] = WeakDocument(document: document)
+        Termination.openCount.store(documents.count, ordering: .relaxed)
         Termination.prepare()
     }
 
-    func noteClosing() {
-        Document.openDocuments[ObjectIdentifier(self)] = nil
-        Termination.openCount.store(Document.openDocuments.count, ordering: .relaxed)
+    static func remove(_ document: Document) {
+        documents[ObjectIdentifier(document)] = nil
+        Termination.openCount.store(documents.count, ordering: .relaxed)
     }
 }
 
@@ -90,7 +84,7 @@ private enum Termination {
         // Without documents the program ends at once, even if its main thread is blocked.
         if openCount.load(ordering: .relaxed) == 0 { return end(number) }
         Task { @MainActor in
-            await Document.closeAll()
+            await OpenDocuments.closeAll()
             end(number)
         }
         // A second signal ends the program at once.

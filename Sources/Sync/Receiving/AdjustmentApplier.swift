@@ -4,14 +4,26 @@ import Model
 import Reconcile
 import Volume
 
-// How adjustments become steps of the applier.
-extension SyncEngine {
+/// Puts adjustments into the tree, as steps of the applier. Only the engine's thread uses it.
+final class AdjustmentApplier {
+    private let volume: Volume
+    private let tree: any Applying
+    private let transfers: TransferQueue
+    /// The versions of large contents that are being put into the tree, by the name of the prepared
+    /// file.
+    private var carried: [String: (revision: Identifier, item: Identifier)] = [:]
+
+    init(_ volume: Volume, _ tree: any Applying, _ transfers: TransferQueue) {
+        (self.volume, self.tree, self.transfers) = (volume, tree, transfers)
+    }
+
     /// Applies adjustments. The items of a weak package are applied together under one claim, and
     /// only when all of them are available: `waiting` are the tasks that are not.
-    func apply(_ tasks: [Task], _ contents: Contents, waiting: [Task]) throws(VolumeError)
-        -> [Outcome]
+    func apply(_ tasks: [AdjustmentTask], _ contents: Contents, waiting: [AdjustmentTask])
+        throws(VolumeError)
+        -> [AdjustmentOutcome]
     {
-        var outcomes = [Outcome](repeating: .later, count: tasks.count)
+        var outcomes = [AdjustmentOutcome](repeating: .later, count: tasks.count)
         let groups = Dictionary(grouping: tasks.indices) { tasks[$0].weakPackage }
         let held = Set(waiting.map(\.weakPackage))
         for (root, indices) in groups.sorted(by: { ($0.key?.count ?? 0) < ($1.key?.count ?? 0) })
@@ -22,10 +34,10 @@ extension SyncEngine {
         return outcomes
     }
 
-    private func apply(_ tasks: [Task], _ contents: Contents, together root: [Name]?)
-        throws(VolumeError) -> [Outcome]
+    private func apply(_ tasks: [AdjustmentTask], _ contents: Contents, together root: [Name]?)
+        throws(VolumeError) -> [AdjustmentOutcome]
     {
-        var outcomes = [Outcome](repeating: .done, count: tasks.count)
+        var outcomes = [AdjustmentOutcome](repeating: .done, count: tasks.count)
         var steps: [ApplierStep] = []
         var owners: [Int] = []
         var prepared: [String] = []
@@ -51,7 +63,7 @@ extension SyncEngine {
         var results: [ApplierResult] = []
         if !steps.isEmpty { results = tree.apply(steps, together: root) }
         for (owner, result) in zip(owners, results) where outcomes[owner] == .done {
-            outcomes[owner] = Outcome(result, tasks[owner])
+            outcomes[owner] = AdjustmentOutcome(result, tasks[owner])
         }
         for (step, result) in zip(steps, results) {
             guard let name = step.incoming else { continue }
@@ -76,7 +88,7 @@ extension SyncEngine {
     }
 
     private func applierSteps(
-        _ task: Task, _ contents: Contents, _ prepared: inout [String]
+        _ task: AdjustmentTask, _ contents: Contents, _ prepared: inout [String]
     ) throws(VolumeError) -> [ApplierStep] {
         let state = task.adjustment.remote
         let target = TreePlace(task.targetPath, directory: task.targetDirectory)
@@ -152,8 +164,8 @@ extension SyncEngine {
     }
 }
 
-extension SyncEngine.Outcome {
-    init(_ result: ApplierResult, _ task: SyncEngine.Task) {
+extension AdjustmentOutcome {
+    init(_ result: ApplierResult, _ task: AdjustmentTask) {
         switch result {
         case .done: self = .done
         case .changed, .open, .gone: self = .later
@@ -193,70 +205,6 @@ extension ApplierStep {
         switch self {
         case .make(let name, _), .replace(let name, _, _), .replacePackage(let name, _, _, _): name
         default: nil
-        }
-    }
-}
-
-extension ItemState {
-    /// The state without attributes that devices do not share; an older or hostile hub may send
-    /// them anyway.
-    var withSharedAttributes: ItemState {
-        var state = self
-        if let bytes = attributes["mode"]?.value, bytes.count == 2 {
-            let mode = SharedMode.bits(of: UInt16(bytes[0]) << 8 | UInt16(bytes[1]))
-            state.attributes["mode"]?.value = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
-        }
-        state.attributes = state.attributes.filter { name, register in
-            Register.objection(to: name, register.value) == nil
-        }
-        return state
-    }
-}
-
-extension AttributeList {
-    /// Creates the list of those attributes of an item that are extended attributes of its file,
-    /// and its owner.
-    init(travelling attributes: [String: [UInt8]]) {
-        self.init(
-            attributes.filter { $0.key.hasPrefix("x:") }.map {
-                Attribute(name: Array($0.key.dropFirst(2).utf8), value: $0.value)
-            }, owner: attributes[OwnerName.attribute].flatMap { OwnerName($0) },
-            isOwnerOnFile: Accounts.ofThisMachine != nil)
-    }
-
-    /// The list after the hub's changes. An attribute that is not on the file then was refused by
-    /// the file system.
-    func agreed(_ changes: [String: [UInt8]?]) -> AttributeList {
-        let set = AttributeList(travelling: changes.compactMapValues(\.self))
-        let changed = Set(changes.keys.map { Array($0.dropFirst(2).utf8) })
-        let kept = attributes.filter { $0.isOnFile || !changed.contains($0.name) }
-        var list = AttributeList(kept).lacking(of: set)
-        if changes[OwnerName.attribute] == nil {
-            (list.owner, list.isOwnerOnFile) = (owner, isOwnerOnFile)
-        }
-        return list
-    }
-}
-
-extension TreeChange {
-    init(_ changes: [String: [UInt8]?], _ state: ItemState, of kind: Item.Kind) {
-        self.init()
-        for (name, value) in changes {
-            switch (name, value) {
-            case ("mode", let bytes?) where bytes.count == 2:
-                mode = UInt16(bytes[0]) << 8 | UInt16(bytes[1])
-            case ("modified", let bytes?): modified = integer(bigEndian: bytes)
-            case ("modified", nil): modified = state.current?.note.modified
-            case (OwnerName.attribute, _):
-                owner = FileOwner(value.flatMap { OwnerName($0) })
-                includesContents = owner != nil && kind == .package
-            case (_, let value?) where name.hasPrefix("x:"):
-                set.append(
-                    AttributeList.Attribute(name: Array(name.dropFirst(2).utf8), value: value))
-            case (_, nil) where name.hasPrefix("x:"):
-                removed.append(Array(name.dropFirst(2).utf8))
-            default: break
-            }
         }
     }
 }

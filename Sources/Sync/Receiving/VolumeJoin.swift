@@ -1,11 +1,47 @@
 import Journal
+import Logging
 import Model
 import Reconcile
 import Volume
 
-// Creates the items of a volume that this device joins, in bulk and not through the mount: a
-// million names with sizes and times take seconds.
-extension SyncEngine {
+/// Creates the items of a volume that this device joins, in bulk and not through the mount: a
+/// million names with sizes and times take seconds. Only the engine's thread uses it.
+final class VolumeJoin {
+    private let volume: Volume
+    private let journal: SyncJournal
+    private let threads: EngineThreads
+    private let changed: @Sendable ([DirectoryEntry]) -> Void
+    private let log: Logger
+    /// The items that wait for their directory, by the directory's id.
+    private var waiting: [Identifier: [Identifier]] = [:]
+
+    init(
+        _ volume: Volume, _ journal: SyncJournal, _ threads: EngineThreads,
+        changed: @escaping @Sendable ([DirectoryEntry]) -> Void, log: Logger
+    ) {
+        (self.volume, self.journal, self.threads) = (volume, journal, threads)
+        (self.changed, self.log) = (changed, log)
+    }
+
+    /// Completes joining after all of the hub's state was mirrored: existing local items are
+    /// matched, the others are created, and from then on local changes may be sent.
+    func complete(_ dueItems: DueItems) throws {
+        // An earlier process may have mirrored items that it did not create.
+        waiting = [:]
+        try install(due: volume.journal.read { try $0.hub.mirrors(.due, limit: .max).map(\.id) })
+        waiting = [:]
+        while try dueItems.apply(limit: 4096), !threads.isEnding {}
+        guard !threads.isEnding else { return }
+        try journal.perform { table in
+            var session = try table.session()
+            session.isFresh = false
+            table.set(session)
+            // All local items are compared again with what is known of the hub.
+            if session.hasEarlierAgreements { try table.journal.markAllUnsent() }
+        }
+        log.info("joined \(journal.account.volumeName) at \(journal.account.address)")
+    }
+
     private static let batch = 2000
 
     /// Creates items as each page of changes arrives, so that a large volume can be used before the
@@ -18,26 +54,26 @@ extension SyncEngine {
                     let state = ItemState(encoded: bytes), state.life.isAlive,
                     state.kind != .package
                 else { continue }
-                joining[state.placement.parent, default: []].append(id)
+                waiting[state.placement.parent, default: []].append(id)
             }
-            return try joining.keys.filter { parent in
+            return try waiting.keys.filter { parent in
                 if parent == .root { return true }
                 guard let key = try reader.key(of: parent) else { return false }
                 return try reader.item(key)?.deleted == nil
             }
         }
-        while !open.isEmpty, !isEnding {
-            let items = open.flatMap { joining.removeValue(forKey: $0) ?? [] }
-            for start in stride(from: 0, to: items.count, by: SyncEngine.batch) {
-                guard !isEnding else { return }
-                try install(Array(items[start..<min(start + SyncEngine.batch, items.count)]))
+        while !open.isEmpty, !threads.isEnding {
+            let items = open.flatMap { waiting.removeValue(forKey: $0) ?? [] }
+            for start in stride(from: 0, to: items.count, by: VolumeJoin.batch) {
+                guard !threads.isEnding else { return }
+                try install(Array(items[start..<min(start + VolumeJoin.batch, items.count)]))
             }
             open = items
         }
     }
 
     private func install(_ ids: [Identifier]) throws {
-        let adjustments = try perform { [planner] table in
+        let adjustments = try journal.perform { [planner = journal.planner] table in
             var found: [Adjustment] = []
             for id in ids {
                 guard let adjustment = try planner.adjustment(id, in: &table) else { continue }
@@ -62,7 +98,8 @@ extension SyncEngine {
                 name: Name(state.name))
         }
         let byItem = Dictionary(uniqueKeysWithValues: adjustments.map { ($0.item, $0) })
-        let (account, clock, root, planner) = (account, clock, volume.root, planner)
+        let (account, clock, root) = (journal.account, journal.clock, volume.root)
+        let planner = journal.planner
         let report = try volume.arrivals.install(installations) { installation, key, t in
             guard let adjustment = byItem[installation.arrival.item] else { return }
             var table = JournalTable(journal: t, account: account, clock: clock, tree: root)
@@ -73,7 +110,7 @@ extension SyncEngine {
         }
         let failed = report.taken.map { adjustments[$0] }
         if !failed.isEmpty {
-            try perform { [planner] table in
+            try journal.perform { [planner = journal.planner] table in
                 for adjustment in failed {
                     try planner.adjusted(adjustment, isDone: false, in: &table)
                 }

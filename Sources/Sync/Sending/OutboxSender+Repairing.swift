@@ -1,48 +1,19 @@
-import CLinux
 import HubProtocol
 import Journal
 import Model
 import Reconcile
 import Volume
 
-// What happens when the hub refuses something.
-extension SyncEngine {
-    func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
-        let isTaken = refusal.takenVersion != nil
-        let (key, path, isRenewed) = try perform { [planner, renewals] table in
-            guard
-                let (row, operation) = try SyncEngine.takeBack(
-                    entry.number, in: &table, planner)
-            else { return (Int64(0), String?.none, false) }
-            let key = try table.journal.key(of: row.item) ?? 0
-            let path = try table.journal.path(of: key)?.shown
-            guard isTaken, !renewals.isLast(key) else { return (key, path, false) }
-            return (key, path, try table.journal.renew(operation, ofItem: key))
-        }
-        if isRenewed {
-            renewals.add(key)
-            let name = path ?? "\(entry.item)"
-            return log.warning(
-                "sending \(name) with another version: the hub has the version already elsewhere")
-        }
-        let times = (refusals[key]?.times ?? 0) + 1
-        let pause = min(600, 15 * Double(1 << min(times, 10)))
-        refusals[key] = Refusal(
-            draft: nil, until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause),
-            times: times)
-        state.withLock {
-            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
-        }
-    }
-
+// What happens when the hub refuses a whole commit, or the contents of an operation are gone.
+extension OutboxSender {
     /// Repairs the reason of a failure after which nothing was applied, so that the operations can
     /// be sent again.
     func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
         switch failure.code {
         case .missing, .collection:
-            collection = nil
+            uploads.collection = nil
             let revisions = entries.compactMap { $0.change.revision?.id }
-            let failed = try upload(revisions)
+            let failed = try uploads.upload(revisions)
             for entry in entries {
                 guard let id = entry.change.revision?.id, failed.contains(id) else { continue }
                 try withdraw(entry, id)
@@ -71,7 +42,7 @@ extension SyncEngine {
         log.error("contents of \(name) that must be sent are no longer on this device")
         // Everything else is sent before it is tried again.
         if let revision = Operation(encoded: row.operation)?.change.revision {
-            postponeUpload(revision.id, name)
+            uploads.postpone(revision.id, name)
         }
         let code: Failure.Code = PlantedFault.purgesWhatWaits.isPlanted ? .missing : .copied
         return .refused(
@@ -82,11 +53,10 @@ extension SyncEngine {
     /// would wait for it. The hub has not applied it and requires numbers without a gap, so its
     /// number is given to an operation that changes nothing.
     private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
-        let path = try perform { [planner] table -> String in
-            guard
-                var (row, operation) = try SyncEngine.takeBack(
-                    entry.number, in: &table, planner)
-            else { return "" }
+        let path = try journal.perform { [planner = journal.planner] table -> String in
+            guard var (row, operation) = try planner.takeBack(entry.number, in: &table) else {
+                return ""
+            }
             if var mirror = try table.mirror(row.item), mirror.state == .refused {
                 mirror.state = .settled
                 try table.setMirror(row.item, mirror)
@@ -97,18 +67,20 @@ extension SyncEngine {
             let key = try table.journal.key(of: row.item) ?? 0
             return try table.journal.path(of: key)?.shown ?? ""
         }
-        postponeUpload(revision, path)
+        uploads.postpone(revision, path)
     }
+}
 
-    /// Reverts an operation of the outbox in the journal (`SyncPlanner.refused`). Returns nil if it
+extension SyncPlanner {
+    /// Reverts an operation of the outbox in the journal (`refused`). Returns nil if it
     /// is no longer in the outbox. The row names the item, whose id may have changed since.
-    private static func takeBack(
-        _ number: UInt64, in table: inout JournalTable, _ planner: SyncPlanner
+    func takeBack(
+        _ number: UInt64, in table: inout JournalTable
     ) throws(VolumeError) -> (row: OutboxRow, operation: Operation)? {
         guard let row = try table.journal.hub.outbox(limit: 1, after: number - 1).first,
             row.number == number, let operation = Operation(encoded: row.operation)
         else { return nil }
-        try planner.refused(operation, of: row.item, in: &table)
+        try refused(operation, of: row.item, in: &table)
         return (row, operation)
     }
 }

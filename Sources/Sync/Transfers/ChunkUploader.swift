@@ -1,0 +1,118 @@
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Volume
+
+/// Uploads the chunks of versions. Any thread may use it.
+struct ChunkUploader: Sendable {
+    let volume: Volume
+    let account: Account
+    let client: HubClient
+    let throttle: Throttle
+    let state: Shared<SyncEngine.State>
+    let events: EngineEvents
+    let threads: EngineThreads
+
+    /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
+    /// arrived stay there if the connection breaks.
+    ///
+    /// - Parameters:
+    /// - job: The transfer whose progress is shown; nil if it is not shown.
+    /// - hear: Called with the collection that an answer of the hub is valid in.
+    /// - Returns: The revisions whose contents cannot be read here now.
+    func upload(
+        _ revisions: [Identifier], of job: TransferQueue.Upload? = nil,
+        hear: (UInt64) -> Void = { _ in }
+    ) throws -> Set<Identifier> {
+        var owners: [Digest: (chunk: ChunkReference, revision: Identifier, item: Int64)] = [:]
+        var order: [Digest] = []
+        let found = try volume.journal.read { reader in
+            try revisions.map { id in
+                (id, try reader.manifest(of: id), try reader.item(ofVersion: id))
+            }
+        }
+        var failed: Set<Identifier> = []
+        for (id, bytes, item) in found {
+            // A version that was never here has no list of chunks before the hub is asked for it.
+            // The journal keeps the list, because the operation names the chunks.
+            let known = bytes.map {
+                $0.isEmpty ? try? volume.versions.content(of: id).manifest : Manifest(encoded: $0)
+            }
+            guard let item, let manifest = known ?? nil else {
+                failed.insert(id)
+                continue
+            }
+            for chunk in manifest.entries.lazy.flatMap(\.chunks) {
+                let name = account.keys.keyed(chunk.id)
+                if owners.updateValue((chunk, id, item), forKey: name) == nil {
+                    order.append(name)
+                }
+            }
+        }
+        let progress = job.map { job in
+            Progress(
+                state, events, job.item, job.path, .up,
+                total: owners.values.reduce(0) { $0 + UInt64($1.chunk.length) })
+        }
+        var start = 0
+        while start < order.count {
+            let ids = Array(order[start..<min(start + HubLimits.ids, order.count)])
+            start += ids.count
+            let answer = try client.have(account.volume, ids)
+            hear(answer.collection)
+            var frames = Frames()
+            for (index, id) in ids.enumerated() {
+                guard let owner = owners[id] else { continue }
+                if answer.present[index] {
+                    progress?.add(Int(owner.chunk.length))
+                    continue
+                }
+                guard let bytes = try? volume.versions.bytes(of: owner.chunk, item: owner.item)
+                else {
+                    failed.insert(owner.revision)
+                    continue
+                }
+                frames.append(id, bytes)
+                if frames.isFull { try flush(&frames, progress) }
+            }
+            if !frames.isEmpty { try flush(&frames, progress) }
+        }
+        return failed
+    }
+
+    private func flush(_ frames: inout Frames, _ progress: Progress?) throws {
+        guard !threads.isEnding else {
+            throw VolumeError(.cancelled, "The sync engine is stopping.")
+        }
+        throttle.pass(frames.bytes.count)
+        let answer = try client.upload(account.volume, frames.bytes)
+        if let bad = answer.bad.first {
+            throw HubFault.invalidAnswer("The hub refused a chunk: \(bad.message)")
+        }
+        progress?.add(frames.plain)
+        events.unsafe?(true)
+        frames = Frames()
+    }
+}
+
+/// Chunks that are uploaded by one request.
+private struct Frames {
+    var bytes: [UInt8] = []
+    var plain = 0
+    var count = 0
+
+    var isEmpty: Bool { count == 0 }
+    /// Whether the next chunk may not fit, because it may have the maximum length.
+    var isFull: Bool {
+        count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
+    }
+
+    mutating func append(_ id: Digest, _ chunk: [UInt8]) {
+        let packed = chunk.count > 4096 ? Compression.compress(chunk) : nil
+        ChunkFrame(id: id, codec: packed == nil ? .plain : .zstd, bytes: packed ?? chunk)
+            .append(to: &bytes)
+        plain += chunk.count
+        count += 1
+    }
+}
