@@ -84,7 +84,8 @@ extension ProgramTree {
 
     /// The programs that saved the versions, oldest first.
     func programs(_ path: String) throws -> [String] {
-        try volume.history(at: names(path), timeoutSeconds: 60)?.versions.map(\.program) ?? []
+        try volume.history.document(at: names(path), timeoutSeconds: 60)?.versions.map(\.program)
+            ?? []
     }
 
     func texts(_ path: String) throws -> [String] {
