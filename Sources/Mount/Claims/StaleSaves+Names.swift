@@ -5,7 +5,7 @@ import Model
 import SystemCalls
 import Volume
 
-// What processes have seen of the documents that they open, save and rename.
+// Notes what processes open, save, move and remove, and finds the contents that a caller has seen.
 extension StaleSaves {
     /// The content that the caller has seen, if it is about to replace a different one as a whole.
     func base(

@@ -5,7 +5,7 @@ import Model
 import SystemCalls
 import Volume
 
-// What is in the tree at a path. Nothing of it is kept.
+// Looks up paths in the tree. Nothing is cached.
 extension Tree {
     /// The path with these names, with the information which directories in it are packages. Each
     /// directory is opened in the one before, so that a deep path costs no more than its names.

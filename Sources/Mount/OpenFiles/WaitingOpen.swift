@@ -6,8 +6,8 @@ import SystemCalls
 import Volume
 
 /// An open that waits: first for claims and presenters, then for other programs that have the file
-/// open. It holds no thread meanwhile. What ends the wait is in `state`, under its lock; whoever
-/// takes the hold out of it answers the request.
+/// open. It holds no thread meanwhile. `state`, which its own lock guards, has everything that can
+/// end the wait. The thread that takes the hold out of it answers the request.
 final class WaitingOpen: Sendable {
     private let request: Request
     private let opening: Opening

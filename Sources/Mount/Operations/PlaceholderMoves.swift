@@ -5,8 +5,8 @@ import Volume
 
 /// Which renames and links need a placeholder's bytes first, because these would become a part of
 /// another document or of a package. The placeholder's mark says whose bytes are missing, and the
-/// zeros in it are no contents. So the bytes are fetched first, as for an open, and the call fails
-/// if they cannot be fetched. A placeholder that only gets another name keeps waiting for its bytes.
+/// zeros in it are no contents. So the bytes are fetched, as for an open, and the call fails if
+/// they cannot be fetched. A placeholder that only gets another name keeps waiting for its bytes.
 struct PlaceholderMoves: Sendable {
     private let tree: Tree
     private let volume: Volume
@@ -16,21 +16,11 @@ struct PlaceholderMoves: Sendable {
         volume = tree.volume
     }
 
-    /// What must be done before a rename, while names are not locked.
-    enum Needed {
-        /// Its bytes must be fetched.
-        case file(SharedDescriptor)
-        /// The bytes of everything below a directory must be fetched.
-        case directory(SharedDescriptor)
-        /// A file that is about to be replaced must be copied.
-        case copy(SharedDescriptor, DirectoryEntry)
-    }
-
     /// What must be fetched before a rename; nil if nothing. Called with the namespace locked.
     func needed(
         _ moved: NamedFile, _ from: RenameEnd, _ to: RenameEnd, over replaced: NamedFile?,
         _ rename: Rename
-    ) throws(Errno) -> Needed? {
+    ) throws(Errno) -> Rename.Preparation? {
         let isFetched = rename.isFetched
         guard let replaced, replaced.status.st_ino != moved.status.st_ino else {
             return try needed(moved, from, to, isOverFile: false, isFetched: isFetched)
@@ -45,7 +35,7 @@ struct PlaceholderMoves: Sendable {
 
     private func needed(
         _ moved: NamedFile, _ from: RenameEnd, _ to: RenameEnd, isOverFile: Bool, isFetched: Bool
-    ) throws(Errno) -> Needed? {
+    ) throws(Errno) -> Rename.Preparation? {
         let snapshot = FileSnapshot(moved.status)
         if snapshot.isDirectory {
             guard !isFetched, let (old, new) = paths(from, to), !isInPackage(old),

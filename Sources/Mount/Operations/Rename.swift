@@ -3,9 +3,19 @@ import Model
 import SystemCalls
 import Volume
 
-/// What a rename moves, and what was done before it. The names are copies, because those of a
-/// request are valid only until its handler returns.
+/// A rename that was requested, with what was prepared for it. The names are copies, because those
+/// of a request are valid only until its handler returns.
 struct Rename: Sendable {
+    /// Something that must be done before a rename, while names are not locked.
+    enum Preparation {
+        /// A placeholder's bytes must be fetched.
+        case file(SharedDescriptor)
+        /// The bytes of everything below a directory must be fetched.
+        case directory(SharedDescriptor)
+        /// A file that is about to be replaced must be copied.
+        case copy(SharedDescriptor, DirectoryEntry)
+    }
+
     struct End: Sendable {
         let parent: UInt64
         /// Ends with NUL.

@@ -67,7 +67,7 @@ extension RenameOperations {
         claims.withClaim(request, [arrival(new)]) { [self] in
             let before = tree.changeStamp(new)
             request.answer { () throws(Errno) in
-                let needed: PlaceholderMoves.Needed?
+                let needed: Rename.Preparation?
                 do throws(Errno) { needed = try attempt(request, rename) } catch {
                     failed()
                     throw error

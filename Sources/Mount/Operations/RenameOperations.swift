@@ -5,8 +5,8 @@ import SystemCalls
 import Volume
 
 /// Moves names: rename. The namespace is locked for writing during the system call and the update
-/// of the nodes. What a rename needs before, such as a placeholder's bytes, is done while names are
-/// not locked, and then the rename begins again.
+/// of the nodes. Preparations, such as fetching a placeholder's bytes, are made while names are not
+/// locked; then the rename begins again.
 final class RenameOperations: Sendable {
     let tree: Tree
     private let volume: Volume
@@ -53,9 +53,9 @@ final class RenameOperations: Sendable {
 
     /// Renames without answering the request. Returns what must be done first, with nothing done,
     /// or nil.
-    func attempt(_ request: Request, _ rename: Rename) throws(Errno) -> PlaceholderMoves.Needed? {
-        try rename.from.name.asCString { (from) throws(Errno) -> PlaceholderMoves.Needed? in
-            try rename.to.name.asCString { (to) throws(Errno) -> PlaceholderMoves.Needed? in
+    func attempt(_ request: Request, _ rename: Rename) throws(Errno) -> Rename.Preparation? {
+        try rename.from.name.asCString { (from) throws(Errno) -> Rename.Preparation? in
+            try rename.to.name.asCString { (to) throws(Errno) -> Rename.Preparation? in
                 let source = try tree.node(rename.from.parent)
                 let target = try tree.node(rename.to.parent)
                 try tree.refuseReserved(from)
@@ -74,7 +74,7 @@ final class RenameOperations: Sendable {
 
     private func move(
         _ here: RenameEnd, _ there: RenameEnd, _ rename: Rename, by caller: Caller, _ actor: Actor
-    ) throws(Errno) -> PlaceholderMoves.Needed? {
+    ) throws(Errno) -> Rename.Preparation? {
         let isApplier = callers.isApplier(caller)
         let moved = try tree.item(here.name, in: here.directory)
         let replaced: NamedFile?
@@ -191,7 +191,7 @@ final class RenameOperations: Sendable {
 
     /// Does what a rename needs, and then calls `go`. Calls `fail` if a copy cannot be made.
     func prepare(
-        _ needed: PlaceholderMoves.Needed, for request: Request, _ rename: Rename,
+        _ needed: Rename.Preparation, for request: Request, _ rename: Rename,
         else fail: @escaping @Sendable () -> Void = {},
         _ go: @escaping @Sendable (Request, Rename) -> Void
     ) throws(Errno) {

@@ -83,7 +83,7 @@ extension Driver {
         do throws(Errno) {
             let answer =
                 try VersionNodes.isVirtual(header.nodeid)
-                ? cf_statx_out(versions.versions.find(header.nodeid).status)
+                ? cf_statx_out(versions.nodes.find(header.nodeid).status)
                 : attributes.statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self))
             send(header.unique, answer)
         } catch {

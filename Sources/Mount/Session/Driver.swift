@@ -113,7 +113,7 @@ final class Driver: @unchecked Sendable {
 
     func forget(_ id: UInt64, _ count: UInt64) {
         if VersionNodes.isVirtual(id) {
-            versions.versions.forget(id, count)
+            versions.nodes.forget(id, count)
         } else {
             tree.nodes.forget(id, count: count)
         }

@@ -11,7 +11,7 @@ final class ConflictResolution: Sendable {
     private let callers: Callers
     private let parking: Parking
     private let directories: VersionDirectories
-    private let versions: VersionNodes
+    private let nodes: VersionNodes
     private let renames: RenameOperations
 
     init(
@@ -23,7 +23,7 @@ final class ConflictResolution: Sendable {
         self.callers = callers
         self.parking = parking
         self.directories = directories
-        versions = directories.versions
+        nodes = directories.nodes
         self.renames = renames
     }
 
@@ -32,7 +32,7 @@ final class ConflictResolution: Sendable {
     /// with the version.
     func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
-            let parent = try versions.find(parent)
+            let parent = try nodes.find(parent)
             guard parent.side == .conflicts else { throw .readOnly }
             switch parent.place {
             case .version, .entry: return request.done()
@@ -61,7 +61,7 @@ final class ConflictResolution: Sendable {
     /// Handles the `rmdir` that ends `rm -r .conflicts/NAME`, which succeeds when no conflict
     /// version is left.
     func rmdir(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
-        guard let node = try? versions.find(parent), case .directory = node.place,
+        guard let node = try? nodes.find(parent), case .directory = node.place,
             node.side == .conflicts
         else { return unlink(request, in: parent, name) }
         let name = Name(cString: name)
@@ -74,7 +74,7 @@ final class ConflictResolution: Sendable {
                 } catch {
                     guard error == .notFound else { throw error }
                     let place = VersionNode.Place.document(node.directory.id, name)
-                    self.versions.known(node.side, place)?.setEmptied(false)
+                    self.nodes.known(node.side, place)?.setEmptied(false)
                     return
                 }
                 throw Errno(ENOTEMPTY)
@@ -88,7 +88,7 @@ final class ConflictResolution: Sendable {
     {
         guard case .document(_, let document) = parent.place else { throw .notFound }
         let state = try self.directories.document(document, in: parent, for: user)
-        versions.update(parent, state)
+        nodes.update(parent, state)
         guard let history = state.facts?.history?.visible(to: user),
             let index = history.fileNames.firstIndex(of: name)
         else { throw .notFound }
@@ -102,7 +102,7 @@ final class ConflictResolution: Sendable {
     func rename(_ request: Request, _ rename: Rename) {
         request.answer { () throws(Errno) in
             if VersionNodes.isVirtual(rename.to.parent) { throw .readOnly }
-            let parent = try versions.find(rename.from.parent)
+            let parent = try nodes.find(rename.from.parent)
             guard parent.side == .conflicts, case .document(_, let document) = parent.place else {
                 throw .readOnly
             }

@@ -14,7 +14,7 @@ final class VersionDirectories: Sendable {
     private let parking: Parking
     private let fetcher: ContentFetcher
     /// The nodes in these directories that the kernel knows.
-    let versions = VersionNodes()
+    let nodes = VersionNodes()
 
     init(_ tree: Tree, parking: Parking, fetcher: ContentFetcher) {
         self.tree = tree
@@ -31,9 +31,9 @@ final class VersionDirectories: Sendable {
                     status: try tree.status(of: directory).status.readOnly())
                 let side = VersionNodes.side(name) ?? .all
                 return answerVersion(
-                    request, versions.enter(side, .directory(directory.id), of: directory, state))
+                    request, nodes.enter(side, .directory(directory.id), of: directory, state))
             }
-            let parent = try versions.find(parent)
+            let parent = try nodes.find(parent)
             let name = Name(cString: name)
             let user = request.onlooker
             fetcher.parkReaching(
@@ -41,7 +41,7 @@ final class VersionDirectories: Sendable {
                 { (locally) throws(Errno) in
                     try self.find(name, in: parent, for: user, locally: locally)
                 },
-                preImages: { self.versions.forget($0.id, 1) },
+                preImages: { self.nodes.forget($0.id, 1) },
                 answer: { self.answerVersion($0, $1) })
         }
     }
@@ -52,7 +52,7 @@ final class VersionDirectories: Sendable {
         parameters.ino = node.id
         parameters.attr = node.status
         parameters.attr_timeout = KernelCache.seconds
-        if !request.reply(parameters) { versions.forget(node.id, 1) }
+        if !request.reply(parameters) { nodes.forget(node.id, 1) }
     }
 
     private func find(
@@ -67,12 +67,12 @@ final class VersionDirectories: Sendable {
             let place = VersionNode.Place.document(parent.directory.id, name)
             let state: VersionNode.State
             do throws(Errno) { state = try document(name, in: parent, for: user) } catch {
-                guard error == .notFound, let known = versions.known(parent.side, place),
+                guard error == .notFound, let known = nodes.known(parent.side, place),
                     known.isJustEmptied
                 else { throw error }
                 state = known.state.withLock { $0 }
             }
-            return versions.enter(parent.side, place, of: parent.directory, state)
+            return nodes.enter(parent.side, place, of: parent.directory, state)
         case .document(_, let document):
             return try findVersion(name, of: document, in: parent, for: user, locally: locally)
         case .version(let id):
@@ -163,7 +163,7 @@ final class VersionDirectories: Sendable {
                 past: try volume.past.entries(of: key, at: time),
                 directories: try volume.past.protections(of: key)),
             accessList: accessList)
-        return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
+        return nodes.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
 
     private func findVersion(
@@ -172,7 +172,7 @@ final class VersionDirectories: Sendable {
         var history = parent.history
         if history?.fileNames.contains(name) != true {
             let state = try self.document(document, in: parent, for: user)
-            versions.update(parent, state)
+            nodes.update(parent, state)
             history = state.facts?.history
         }
         guard let history, let index = history.fileNames.firstIndex(of: name),
@@ -198,7 +198,7 @@ final class VersionDirectories: Sendable {
             state.facts = VersionNode.Facts(
                 content: try content(of: version.id, locally: locally))
         }
-        return versions.enter(parent.side, .version(version.id), of: parent.directory, state)
+        return nodes.enter(parent.side, .version(version.id), of: parent.directory, state)
     }
 
     private func findEntry(
@@ -217,7 +217,7 @@ final class VersionDirectories: Sendable {
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
         status.setSize(entry.size)
         status.st_mtim = Timestamp(nanoseconds: entry.modified).timespec
-        return versions.enter(
+        return nodes.enter(
             parent.side, .entry(version, index), of: parent.directory,
             VersionNode.State(
                 status: status, facts: VersionNode.Facts(content: content),
@@ -236,13 +236,13 @@ final class VersionDirectories: Sendable {
 
     func getattr(_ request: Request, _ id: UInt64) {
         request.answer { () throws(Errno) in
-            request.reply(try versions.find(id).status, seconds: KernelCache.seconds)
+            request.reply(try nodes.find(id).status, seconds: KernelCache.seconds)
         }
     }
 
     func readlink(_ request: Request, _ id: UInt64) {
         request.answer { () throws(Errno) in
-            let target = try versions.find(id).linkTarget()
+            let target = try nodes.find(id).linkTarget()
             Array(target.prefix(Int(PATH_MAX)) + [0]).asCString {
                 _ = fuse_reply_readlink(request.raw, $0)
             }
@@ -252,7 +252,7 @@ final class VersionDirectories: Sendable {
     func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
         request.answer { () throws(Errno) in
             guard strcmp(name, Protection.accessListName) == 0 else { throw Errno(ENODATA) }
-            let list = try versions.find(id).readableAccessList
+            let list = try nodes.find(id).readableAccessList
             guard !list.isEmpty else { throw Errno(ENODATA) }
             try request.reply(value: list, size: size)
         }
@@ -264,7 +264,7 @@ final class VersionDirectories: Sendable {
     func list(
         _ request: Request, _ id: UInt64, _ answer: @escaping @Sendable (Request, [Name]) -> Void
     ) throws(Errno) {
-        let node = try versions.find(id)
+        let node = try nodes.find(id)
         let user = request.onlooker
         guard case .document(_, let name) = node.place else {
             if user.isRoot { return answer(request, names(in: node, for: user)) }
@@ -279,7 +279,7 @@ final class VersionDirectories: Sendable {
             { () throws(Errno) -> [Name] in
                 do throws(Errno) {
                     let state = try self.document(name, in: node, for: user)
-                    self.versions.update(node, state)
+                    self.nodes.update(node, state)
                     return state.facts?.history?.visible(to: user).fileNames ?? []
                 } catch {
                     guard error == .notFound, node.isJustEmptied else { throw error }
@@ -326,7 +326,7 @@ final class VersionDirectories: Sendable {
         if let content = node.content { return content }
         guard case .version(let id) = node.place else { throw .io }
         let content = try content(of: id, locally: locally)
-        versions.update(
+        nodes.update(
             node,
             VersionNode.State(
                 status: node.status, facts: VersionNode.Facts(content: content),
@@ -337,7 +337,7 @@ final class VersionDirectories: Sendable {
     func open(_ request: Request, _ id: UInt64, flags: Int32) {
         request.answer { () throws(Errno) in
             guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
-            let node = try versions.find(id)
+            let node = try nodes.find(id)
             fetcher.parkReaching(
                 request,
                 { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
@@ -353,7 +353,7 @@ final class VersionDirectories: Sendable {
     }
 
     func read(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
-        guard let node = try? versions.find(id) else { return request.refuse(.stale) }
+        guard let node = try? nodes.find(id) else { return request.refuse(.stale) }
         fetcher.parkReaching(
             request, inLine: node.facts?.line,
             { (locally) throws(Errno) -> [UInt8] in
