@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import Model
+import Support
 import SystemCalls
 import Testing
 
@@ -215,8 +216,9 @@ import Testing
         try tree.write(daemon, Array("1\n".utf8))
         try tree.rename("log", "log.1", by: other)
         try tree.save("log", "2\n", by: other)
-        usleep(300_000)
-        #expect(try tree.texts("log").last == "2\n")
+        try wait(for: "a version of the new log") {
+            try tree.texts("log").last == "2\n" ? true : nil
+        }
         try tree.write(daemon, Array("3\n".utf8))
         tree.close(daemon)
         #expect(tree.quiet())
