@@ -35,9 +35,7 @@ extension DocumentIndex {
         guard case .package(let key, let path) = place else { return }
         switch target {
         case .package(key, _): break
-        default:
-            if settings.has(.leavesParts) { break }
-            need(part: path + [move.from.name], of: key, move.snapshot, at: new)
+        default: need(part: path + [move.from.name], of: key, move.snapshot, at: new)
         }
         if !move.snapshot.isDirectory { writer.state.packaged[move.snapshot.inode] = nil }
         touchPackage(key, by: move.actor)
@@ -80,7 +78,6 @@ extension DocumentIndex {
             }
             needPackage(item, at: place)
         case .file:
-            if settings.has(.absorbsWithoutContent) { break }
             if isSaved(item) {
                 need(item, snapshot ?? FileSnapshot(item))
             }
@@ -150,7 +147,6 @@ extension DocumentIndex {
             // It is not known which of the package's files are in it, so all of them are added.
             needFiles(of: package)
         } else if snapshot.isFile {
-            guard !settings.has(.losesMovedParts) else { return }
             writer.touch(package) { $0.priorContents.append(.present(in: snapshot.inode)) }
         }
     }

@@ -115,7 +115,6 @@ final class DocumentIndex {
             // The scan has seen this before the event: it saw the result of events still to come.
             if old.inode == snapshot.inode { return old.key }
             if old.kind == .file, snapshot.isFile {
-                if settings.has(.keepsOtherInode) { return old.key }
                 try assignInode(&old, snapshot, nil, t)
                 return old.key
             }
@@ -283,7 +282,7 @@ final class DocumentIndex {
     func transferUnknownContent(_ stash: String?, inode: UInt64) throws {
         try transferContent(stash, inode: inode, to: [])
         guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
-            !writer.state.pending.needs(entry), !settings.has(.dropsUnknownContent)
+            !writer.state.pending.needs(entry)
         else { return }
         writer.state.unresolved.append(entry)
     }

@@ -160,9 +160,7 @@ final class EventProcessor {
             try made(spot, snapshot, isLink: false, by: actor, t)
             if isWriting { try noteWriter(actor, of: snapshot.inode, t) }
             // After a crash the creator has no handle any more.
-            guard isWriting, !index.isReplaying || settings.has(.keepsWritersOfBefore) else {
-                break
-            }
+            guard isWriting, !index.isReplaying else { break }
             for item in try t.items(inode: snapshot.inode) where item.kind == .file {
                 writer.touch(item.key) { $0.isWriting = true }
             }
@@ -276,7 +274,7 @@ final class EventProcessor {
                     stash, inode: snapshot.inode, to: [item], isUnsaved: isUnsaved)
             } else if index.isSaved(item) {
                 // Its bytes are still in the tree, under another hard link.
-                if !settings.has(.forgetsOtherLinks) { index.need(item, snapshot) }
+                index.need(item, snapshot)
             }
             try index.removeItem(item, t)
             try nameChanges.noteRemoved(item, by: actor, t)
@@ -314,7 +312,6 @@ final class EventProcessor {
             try index.transferContent(
                 stash, inode: inode, to: items, package: writer.state.packaged[inode])
         }
-        guard !settings.has(.recordsWhileWriting) else { return }
         for item in items { writer.touch(item.key) { $0.isWriting = true } }
     }
 

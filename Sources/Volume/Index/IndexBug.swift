@@ -3,18 +3,16 @@
 /// or wrong. Only tests plant them, by `Settings.bugs`; release builds have none.
 enum IndexBug: String, CaseIterable, Sendable {
     // Tombstones
-    case forgetsTombstones, takesTombstonesOfOthers, leavesTombstonesOfDrafts, forgetsVacatedNames
+    case forgetsTombstones, takesTombstonesOfOthers, forgetsVacatedNames
     // Contents that are replaced, removed or moved aside
-    case losesReplacedContent, losesRemovedContent, forgetsOtherLinks, losesCopyMadeAtOpen
+    case losesReplacedContent, losesRemovedContent, losesCopyMadeAtOpen
     case losesContentOfHiddenDocuments, forgetsOldContentOfContinued, removesUnrecorded
-    case forgetsDependents, dropsUnknownContent, writesNoPriorContents
+    case forgetsDependents
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
-    case keepsOtherInode, seesNoTwins, keepsEmptyRows, missingIsDeleted
+    case seesNoTwins, keepsEmptyRows
     // Writers
-    case recordsWhileWriting, ignoresLateSaves, keepsWritersOfBefore
-    // Packages
-    case losesMovedParts, absorbsWithoutContent, scanSkipsPackages, leavesParts
+    case ignoresLateSaves
     // Restart
     case notesAllEvents, forgetsLoggedEvents
 }

@@ -243,8 +243,7 @@ struct RenameProcessor {
     /// draft.
     private func addTombstone(_ item: Item, at move: Move) {
         guard item.kind == .file,
-            item.latest > 1 || index.settings.has(.leavesTombstonesOfDrafts)
-                || move.to.name.isBackup(of: move.from.name)
+            item.latest > 1 || move.to.name.isBackup(of: move.from.name)
                 || roles.ignoreFile.current.matches(move.to.name)
         else { return }
         writer.state.tombstones[move.from] = Tombstone(

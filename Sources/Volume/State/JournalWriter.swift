@@ -214,7 +214,6 @@ final class JournalWriter {
     private func writePriorContents(
         of key: Int64, _ priorContents: [PriorContent], _ t: Transaction
     ) throws {
-        if settings.has(.writesNoPriorContents) { return }
         if state.written[key] != nil { try t.removeStashed(prefix: PriorContent.rowPrefix(key)) }
         state.written[key] = priorContents.isEmpty ? nil : priorContents.count
         for (index, prior) in priorContents.enumerated() {
