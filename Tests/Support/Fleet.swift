@@ -125,8 +125,8 @@ package final class Fleet {
         }
     }
 
-    /// Saves again what a device does not send after a loss of power, because it cannot tell it from
-    /// a part of a save.
+    /// Saves again what a device does not send after a loss of power, because it cannot tell it
+    /// from a part of a save.
     package func saveUnfinished(_ index: Int) throws {
         try settle([index])
         for problem in try report(devices[index]).problems {

@@ -82,8 +82,8 @@ final class ProgramTree: @unchecked Sendable {
         return settings
     }()
 
-    /// Without `store`, it uses a directory of its own. With `isStepwise`, that is in memory, and the
-    /// test does the recorder's steps.
+    /// Without `store`, it uses a directory of its own. With `isStepwise`, that is in memory, and
+    /// the test does the recorder's steps.
     init(
         store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true,
         belongsToHub: Bool = true, isStepwise: Bool = false

@@ -60,8 +60,8 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// The daemon is killed between a program's close and the kernel's release of the file, or while
-    /// the program has it open.
+    /// The daemon is killed between a program's close and the kernel's release of the file, or
+    /// while the program has it open.
     @Test(arguments: [true, false]) func aKillBeforeTheSave(isNew: Bool) throws {
         let tree = try ProgramTree()
         if !isNew {

@@ -98,8 +98,7 @@ final class EventProcessor {
                     done += 1
                     if writer.state.scan != nil { break }
                 }
-                let last = settings.has(.notesAllEvents) ? backlog.count : done
-                try noteEvents(upTo: last > 0 ? backlog[last - 1].sequence : nil, t)
+                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, t)
             }
         } catch {
             failed(error)
@@ -315,9 +314,9 @@ final class EventProcessor {
         for item in items { writer.touch(item.key) { $0.isWriting = true } }
     }
 
-    /// A program had a file open for writing when the daemon was killed. Its save is not in the log:
-    /// the daemon may have been killed between the program's close and the kernel's release of the
-    /// file. What the file holds is this program's work.
+    /// A program had a file open for writing when the daemon was killed. Its save is not in the
+    /// log: the daemon may have been killed between the program's close and the kernel's release of
+    /// the file. What the file holds is this program's work.
     private func noteWriter(_ actor: Actor, of inode: UInt64, _ t: Reader) throws {
         guard index.isReplaying else { return }
         for item in try t.items(inode: inode) where item.kind == .file {

@@ -14,7 +14,7 @@ enum IndexBug: String, CaseIterable, Sendable {
     // Writers
     case ignoresLateSaves
     // Restart
-    case notesAllEvents, forgetsLoggedEvents
+    case forgetsLoggedEvents
 }
 
 extension Settings {

@@ -131,8 +131,8 @@ struct RenameProcessor {
         }
     }
 
-    /// Whether the scan has found the moved file under the name of a document that is older than it:
-    /// what the move has replaced is that document's. Then it is no new item.
+    /// Whether the scan has found the moved file under the name of a document that is older than
+    /// it: what the move has replaced is that document's. Then it is no new item.
     private func hadReplaced(_ item: Item, _ move: Move) -> Bool {
         guard let replaced = move.replaced else { return false }
         return writer.state.pending[item.key]?.priorContents.contains {
@@ -140,8 +140,8 @@ struct RenameProcessor {
         } == true
     }
 
-    /// The item as it was before the scan saw what later events put at its name: another file, whose
-    /// contents would become versions of the wrong document (invariants 4 and 9).
+    /// The item as it was before the scan saw what later events put at its name: another file,
+    /// whose contents would become versions of the wrong document (invariants 4 and 9).
     private func takeBack(_ item: Item, _ move: Move) -> Item {
         guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode else {
             return item

@@ -23,8 +23,6 @@ final class IndexSimulation {
     private let scansRace: Bool
     /// Whether a directory was moved by an event that is not processed yet.
     private var hasMovedDirectory = false
-    /// Prints what is pending after each step.
-    private let traces = ProcessInfo.processInfo.environment["CONCORD_TRACE"] != nil
     private(set) var log: [String] = []
     var problem: String?
 
@@ -133,7 +131,6 @@ final class IndexSimulation {
 
     private func hasComeToRest() -> Bool {
         for _ in 0..<200 {
-            trace()
             recorder.processor.processEvents(now: true)
             if recorder.scanner.step() { continue }
             if recorder.backlog.isEmpty, recorder.scanner.settleMissing() { continue }
@@ -196,20 +193,6 @@ final class IndexSimulation {
         // A program that makes a name before the scan has looked for what had it continues that
         // document, and what was moved is a new one.
         _ = hasComeToRest()
-    }
-
-    private func trace() {
-        guard traces else { return }
-        print(
-            "--- \(log.last ?? "") scan \(String(describing: recorder.state.scan)) missing \(recorder.state.missing)"
-        )
-        try? tree.volume.journal.read { reader in
-            try reader.forEachItem { item in
-                print(
-                    "  \(item.key) in \(item.parent) \(item.name.text) inode \(item.inode) latest \(item.latest) changed \(item.changed) deleted \(item.deleted != nil) \(recorder.state.pending[item.key].map { "save \($0.save != nil) found \($0.isFound) prior \($0.priorContents.map { "\($0.place)" })" } ?? "")"
-                )
-            }
-        }
     }
 
     // MARK: Choices
