@@ -78,7 +78,6 @@ struct RenameProcessor {
             writer.transferContent(from: twin.key, to: known.key)
             source = takeBack(known, move)
             try transferReplacedContent(known, move)
-            if twin.kind == .directory { try moveChildren(of: twin, to: known, t) }
             try index.removeItem(twin, t)
             if twin.kind == .directory { writer.state.directoriesToRescan.append(known.key) }
             target = nil
@@ -109,25 +108,6 @@ struct RenameProcessor {
         if source.kind == .directory, try t.item(source.key)?.kind == .package {
             // Its new name makes it a package, which counts as saved now.
             index.touchPackage(source.key, by: move.actor)
-        }
-    }
-
-    /// Moves what the scan has found in a new directory to the item that this directory has had all
-    /// along, because events may have given it contents (invariants 3 and 9).
-    private func moveChildren(of twin: Item, to item: Item, _ t: Transaction) throws {
-        for var child in try t.children(of: twin.key) {
-            guard let known = try t.item(parent: item.key, name: child.name) else {
-                child.parent = item.key
-                try t.update(child)
-                continue
-            }
-            if child.kind == .directory, known.kind == .directory {
-                try moveChildren(of: child, to: known, t)
-            }
-            if child.latest == 0, child.kind == known.kind {
-                writer.transferContent(from: child.key, to: known.key)
-            }
-            try index.removeItem(child, t)
         }
     }
 
