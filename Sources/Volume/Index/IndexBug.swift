@@ -1,6 +1,6 @@
-/// Faults that the simulation of the index plants, to show that it would find them. Each is one
-/// decision of `DocumentIndex`, `EventProcessor`, `RenameProcessor` or `Scanner` that is left out
-/// or wrong. Only tests plant them, by `Settings.bugs`; release builds have none.
+/// Faults that a test plants in the index to show that the simulation finds them. In each of them,
+/// one decision of `DocumentIndex`, `EventProcessor` or `RenameProcessor` is left out or wrong.
+/// Tests plant them by `Settings.bugs`; release builds ignore that.
 enum IndexBug: String, CaseIterable, Sendable {
     // Tombstones
     case forgetsTombstones, takesTombstonesOfOthers, forgetsVacatedNames

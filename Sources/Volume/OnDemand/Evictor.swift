@@ -2,7 +2,7 @@ import CLinux
 import Model
 import SystemCalls
 
-/// Checks the eviction limits now and then.
+/// Checks the eviction limits every `Settings.evictionSeconds`.
 final class Evictor: @unchecked Sendable {
     private final class State: @unchecked Sendable {
         let signal = Signal()

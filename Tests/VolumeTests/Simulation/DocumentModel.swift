@@ -5,7 +5,8 @@ struct DocumentModel {
         /// What programs have closed under the document's name, oldest first; never twice the same
         /// in a row.
         var contents: [[UInt8]] = []
-        /// Whether a kill in the middle of a save has left open which document has what.
+        /// Whether it is unknown which contents the document must have, because the daemon was
+        /// killed in the middle of a save, or the file was changed while it was not mounted.
         var isUncertain = false
         /// Saves to files that had been replaced, which are conflict versions.
         var conflicts: [[UInt8]] = []
@@ -68,8 +69,8 @@ struct DocumentModel {
         _ = documents[number].contents.popLast()
     }
 
-    /// A kill has ended a save, so the names show what the tree has now, and it is open to which
-    /// documents that belongs.
+    /// A save was interrupted because the daemon was killed. Any document may have the files that
+    /// the tree has under these names now, so the model gives them new, uncertain documents.
     mutating func forget(_ paths: some Sequence<String>, hasFile: (String) -> Bool) {
         for path in paths {
             if let number = names.removeValue(forKey: path) {
