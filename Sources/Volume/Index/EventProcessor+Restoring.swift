@@ -24,6 +24,7 @@ extension EventProcessor {
                     backlog = logged.filter { $0.sequence > last }
                 }
             }
+            if backlog.isEmpty { events.forgetTaken() }
         } catch {
             reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")
         }

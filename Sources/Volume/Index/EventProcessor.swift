@@ -13,7 +13,7 @@ final class EventProcessor {
     private let renames: RenameProcessor
     private let attributes: ItemAttributes
     private let nameChanges: NameChangeLog
-    private let events: EventQueue
+    let events: EventQueue
     let settings: Settings
     private let debounce: Debounce
     private let pauses: WorkPauses
@@ -110,6 +110,8 @@ final class EventProcessor {
             events.forgetTaken()
             for key in writer.state.directoriesToRescan { writer.rescan(key) }
             writer.state.directoriesToRescan = []
+            writer.rescan(writer.state.namesToRescan)
+            writer.state.namesToRescan = []
         }
         writer.removeUnneededStashFiles()
         reports.untell("journal")

@@ -10,7 +10,7 @@ enum IndexBug: String, CaseIterable, Sendable {
     case forgetsDependents
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
-    case seesNoTwins, keepsEmptyRows
+    case seesNoTwins, scanIgnoresEvents, keepsEmptyRows
     // Writers
     case ignoresLateSaves
     // Restart

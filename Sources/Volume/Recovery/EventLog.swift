@@ -79,6 +79,8 @@ struct EventLog: ~Copyable {
         number += 1
     }
 
+    var isEmpty: Bool { file < 0 && oldest == number }
+
     /// Returns the names of all files but the current one; the caller removes them.
     mutating func takeOlder() -> [String] {
         defer { oldest = number }

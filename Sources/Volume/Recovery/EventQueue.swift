@@ -86,6 +86,9 @@ package final class EventQueue: Sendable {
         state.withLock { ($0.events.count, $0.oldest, $0.newest) }
     }
 
+    /// Whether the journal has all events.
+    var isProcessed: Bool { state.withLock { $0.events.isEmpty && $0.log.isEmpty } }
+
     /// The sequence number of the last event.
     var lastSequence: UInt64 { state.withLock { $0.sequence } }
 

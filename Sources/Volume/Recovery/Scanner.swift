@@ -6,8 +6,16 @@ import SystemCalls
 
 /// A comparison of the tree with the journal, one directory at a time.
 struct Scan {
+    /// A name in a directory, which is given by its item's key.
+    struct Entry: Hashable {
+        var parent: Int64
+        var name: Name
+    }
+
     /// Directories that are still to be compared.
     var waiting: [Int64]
+    /// Single names that are still to be compared.
+    var names: [Entry] = []
     var items = 0
     /// Items whose names were not found.
     var missing: [Int64] = []
@@ -15,6 +23,8 @@ struct Scan {
     var isWhole: Bool
 
     static var whole: Scan { Scan(waiting: [Item.root], isWhole: true) }
+
+    var isDone: Bool { waiting.isEmpty && names.isEmpty }
 }
 
 /// The scan finds changes that caused no event: direct edits of the working tree while it was not
@@ -68,8 +78,7 @@ final class Scanner {
         do {
             try writer.transact { t in
                 writer.describesNames = true
-                while let key = writer.state.scan?.waiting.popLast() {
-                    try compare(key, t)
+                while try compareNext(t) {
                     if cl_clock_monotonic_ns() - started >= longest { break }
                 }
             }
@@ -80,7 +89,18 @@ final class Scanner {
             return false
         }
         writer.removeUnneededStashFiles()
-        if writer.state.scan?.waiting.isEmpty == true { endScan() }
+        if writer.state.scan?.isDone == true { endScan() }
+        return true
+    }
+
+    private func compareNext(_ t: Transaction) throws -> Bool {
+        if let entry = writer.state.scan?.names.popLast() {
+            try compare(entry, t)
+        } else if let key = writer.state.scan?.waiting.popLast() {
+            try compare(key, t)
+        } else {
+            return false
+        }
         return true
     }
 
@@ -98,16 +118,10 @@ final class Scanner {
         guard var item = try t.item(key), item.deleted == nil, let path = try t.path(of: key) else {
             return
         }
-        let directory: Descriptor
-        do throws(Errno) {
-            directory = try openBeneath(
-                path, from: tree, flags: O_RDONLY | O_DIRECTORY | O_NOATIME)
-        } catch {
-            if !error.isMissing { notExamined(nil, in: path, error) }
-            return
-        }
+        guard let directory = open(directory: path) else { return }
         if path.isEmpty { try noteRules(t) }
         let snapshot = FileSnapshot(of: directory.raw)
+        if try isLeftToEvents(item.name, in: item.parent, item, snapshot, t) { return }
         try reclassify(&item, path, directory.raw, t)
         let before = item
         item.inode = snapshot.inode
@@ -138,6 +152,50 @@ final class Scanner {
         }
         writer.state.locations[snapshot.inode] = .directory(key)
         try compareEntries(of: key, at: path, directory.raw, t)
+    }
+
+    /// Nil if it is not there any more, or cannot be examined, which is reported.
+    private func open(directory path: [Name]) -> Descriptor? {
+        do throws(Errno) {
+            return try openBeneath(path, from: tree, flags: O_RDONLY | O_DIRECTORY | O_NOATIME)
+        } catch {
+            if !error.isMissing { notExamined(nil, in: path, error) }
+            return nil
+        }
+    }
+
+    private func compare(_ entry: Scan.Entry, _ t: Transaction) throws {
+        guard let path = try t.path(of: entry.parent), let directory = open(directory: path) else {
+            return
+        }
+        let found: stat?
+        do throws(Errno) {
+            found = try entryIfPresent(entry.name, in: directory.raw)
+        } catch {
+            return notExamined(entry.name, in: path, error)
+        }
+        let item = try t.item(parent: entry.parent, name: entry.name)
+        switch (item, found) {
+        case (let item?, let found?): try compare(item, found, in: directory.raw, t)
+        case (nil, let found?): try add(entry.name, found, to: entry.parent, in: directory.raw, t)
+        case (let item?, nil): writer.state.scan?.missing.append(item.key)
+        case (nil, nil): break
+        }
+    }
+
+    /// Whether a name has a file or directory that the journal knows by another name, or another
+    /// one than the journal says, and not all events are processed. One of these probably says how
+    /// it got there, and which contents belong to which document meanwhile, so the scan leaves the
+    /// name to it, and compares it again afterwards (invariant 9).
+    private func isLeftToEvents(
+        _ name: Name, in parent: Int64, _ known: Item?, _ snapshot: FileSnapshot, _ t: Reader
+    ) throws -> Bool {
+        guard snapshot.isFile || snapshot.isDirectory, known?.inode != snapshot.inode,
+            known?.inode != 0, !events.isProcessed, !settings.has(.scanIgnoresEvents),
+            try known != nil || t.hasItem(inode: snapshot.inode)
+        else { return false }
+        writer.state.namesToRescan.append(Scan.Entry(parent: parent, name: name))
+        return true
     }
 
     /// Notes that the attribute that makes a directory a package was set or removed.
@@ -257,6 +315,7 @@ final class Scanner {
         }
         if item.kind == .symlink { return try compare(link: item, status, in: directory, t) }
         guard item.kind == .file else { return }
+        if try isLeftToEvents(item.name, in: item.parent, item, snapshot, t) { return }
         if item.inode != snapshot.inode || item.changed != snapshot.changed,
             let file = try? openBeneath([item.name], from: directory, flags: O_PATH),
             try adopter.arrived(snapshot, named: item.name, in: item.parent, at: file.raw, t)
@@ -317,6 +376,7 @@ final class Scanner {
                 t)
             return
         }
+        if try isLeftToEvents(name, in: parent, nil, snapshot, t) { return }
         var item = Item(
             parent: parent, name: name, kind: Item.Kind(of: snapshot, name: name),
             inode: snapshot.inode)

@@ -194,6 +194,14 @@ final class JournalWriter {
         pendingCursor = 0
     }
 
+    /// Compares single names again, with what is below them.
+    func rescan(_ names: [Scan.Entry]) {
+        guard !names.isEmpty else { return }
+        if state.scan == nil { state.scan = Scan(waiting: [], isWhole: false) }
+        state.scan?.names += names
+        pendingCursor = 0
+    }
+
     // MARK: Prior contents in the journal
 
     /// Writes the changed prior contents to the journal. Stash files that no document needs are

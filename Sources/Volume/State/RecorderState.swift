@@ -56,6 +56,8 @@ struct RecorderState {
     var scan: Scan?
     /// Directories to scan again once all events are processed.
     var directoriesToRescan: [Int64] = []
+    /// Names to compare again once all events are processed.
+    var namesToRescan: [Scan.Entry] = []
     /// Stash files from before the volume was opened whose document is not known yet.
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
@@ -72,7 +74,10 @@ struct RecorderState {
 
     typealias VersionNews = (VersionChange, [Identifier], [Name])
     private var before:
-        (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews], Set<UInt64>)?
+        (
+            Bool, [String], Scan?, [Int64], [Scan.Entry], [Stash.Entry], [Int64], [VersionNews],
+            Set<UInt64>
+        )?
 
     /// Called when a transaction begins.
     mutating func mark() {
@@ -86,8 +91,8 @@ struct RecorderState {
         movedParts.mark()
         unfinished.mark()
         before = (
-            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews,
-            unreadAttributes
+            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, unresolved, missing,
+            versionNews, unreadAttributes
         )
     }
 
@@ -120,8 +125,8 @@ struct RecorderState {
         (adopted, marked) = ([], [])
         guard let before else { return }
         (
-            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews,
-            unreadAttributes
+            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, unresolved, missing,
+            versionNews, unreadAttributes
         ) = before
         self.before = nil
     }

@@ -21,8 +21,6 @@ final class IndexSimulation {
     private var counter = 0
     /// Whether programs also work while a scan is under way.
     private let scansRace: Bool
-    /// Whether a directory was moved by an event that is not processed yet.
-    private var hasMovedDirectory = false
     private(set) var log: [String] = []
     var problem: String?
 
@@ -76,7 +74,7 @@ final class IndexSimulation {
             try advance(active[index], index)
         case 28..<36: recorderStep()
         case 36:
-            guard scansRace, !hasMovedDirectory else { return }
+            guard scansRace else { return }
             log.append("scan")
             recorder.writer.startScan()
         case 37: try rest()
@@ -99,7 +97,6 @@ final class IndexSimulation {
         case 0, 1:
             log.append("  events")
             recorder.processor.processEvents(now: true)
-            if recorder.backlog.isEmpty, recorder.state.scan == nil { hasMovedDirectory = false }
         case 2:
             log.append("  scan step")
             _ = recorder.scanner.step()
@@ -142,10 +139,7 @@ final class IndexSimulation {
                 && state.scan == nil && state.missing.isEmpty && state.unresolved.isEmpty
                 && state.pending.all.values.allSatisfy { !active.isEmpty || !$0.isWriting }
                 && (state.pending.all.isEmpty || !active.isEmpty)
-            if isDone {
-                hasMovedDirectory = false
-                return true
-            }
+            if isDone { return true }
         }
         return false
     }
@@ -293,8 +287,7 @@ final class IndexSimulation {
                 steps: [{ try $0.mkdir(path, by: program) }]
             ) { _ in }
         }
-        // A scan that sees a directory before the event of its move takes its name for it.
-        guard recorder.state.scan == nil, let other = missing.last,
+        guard let other = missing.last,
             let path = directories.sorted().first(where: {
                 !other.hasPrefix($0 + "/") && isFree([$0 + "/"])
             })
@@ -304,7 +297,6 @@ final class IndexSimulation {
             directories.remove(inner)
             directories.insert(other + inner.dropFirst(path.count))
         }
-        hasMovedDirectory = true
         return .movingDirectory(path, other, program)
     }
 }
