@@ -113,7 +113,7 @@ final class DocumentIndex {
     {
         if var old = try t.item(parent: parent, name: name) {
             // The scan has seen this before the event: it saw the result of events still to come.
-            if old.inode == snapshot.inode { return old.key }
+            if old.inode == snapshot.inode || settings.has(.keepsOtherInode) { return old.key }
             if old.kind == .file, snapshot.isFile {
                 try assignInode(&old, snapshot, nil, t)
                 return old.key
@@ -219,7 +219,7 @@ final class DocumentIndex {
     func rememberUntrackedFile(_ snapshot: FileSnapshot, to spot: DirectoryEntry, _ t: Reader)
         throws
     {
-        guard snapshot.isFile else { return }
+        guard snapshot.isFile, !settings.has(.forgetsUntrackedFiles) else { return }
         // An item with this entry shows where the file is.
         if case .directory(let parent) = try roles.location(of: spot.directory, t),
             try t.item(parent: parent, name: spot.name)?.inode == snapshot.inode

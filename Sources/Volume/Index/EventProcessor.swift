@@ -110,7 +110,7 @@ final class EventProcessor {
             events.forgetTaken()
             for key in writer.state.directoriesToRescan { writer.rescan(key) }
             writer.state.directoriesToRescan = []
-            writer.rescan(writer.state.namesToRescan)
+            if !settings.has(.comparesNoNamesAgain) { writer.rescan(writer.state.namesToRescan) }
             writer.state.namesToRescan = []
         }
         writer.removeUnneededStashFiles()
@@ -273,7 +273,7 @@ final class EventProcessor {
             if let stash, !settings.has(.losesRemovedContent) {
                 try index.transferContent(
                     stash, inode: snapshot.inode, to: [item], isUnsaved: isUnsaved)
-            } else if index.isSaved(item) {
+            } else if index.isSaved(item), !settings.has(.forgetsOtherLinks) {
                 // Its bytes are still in the tree, under another hard link.
                 index.need(item, snapshot)
             }
@@ -340,13 +340,14 @@ final class EventProcessor {
     /// The file was opened for writing and closed without a change, so the copy made at open equals
     /// it.
     private func untouched(_ item: Item, _ inode: UInt64) {
+        guard !settings.has(.ignoresUntouched) else { return }
         writer.touch(item.key) { $0.takeBackCopy(of: inode) }
     }
 
     /// A program writes to a file that was just moved to the stash. The copy of its contents until
     /// now comes before it.
     private func securedAside(_ inode: UInt64, _ stash: String) {
-        guard let entry = Stash.parse(stash) else { return }
+        guard let entry = Stash.parse(stash), !settings.has(.losesCopyMadeLate) else { return }
         for owner in writer.state.pending.displaced[inode] ?? [] {
             writer.touch(owner) { $0.insert(copy: entry, ofDisplaced: inode) }
         }

@@ -7,14 +7,16 @@ enum IndexBug: String, CaseIterable, Sendable {
     // Contents that are replaced, removed or moved aside
     case losesReplacedContent, losesRemovedContent, losesCopyMadeAtOpen
     case losesContentOfHiddenDocuments, forgetsOldContentOfContinued, removesUnrecorded
-    case forgetsDependents
+    case forgetsDependents, forgetsOtherLinks, losesCopyMadeLate, forgetsUntrackedFiles
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
-    case seesNoTwins, scanIgnoresEvents, keepsEmptyRows
+    case seesNoTwins, takesNothingBack, keepsEmptyRows, keepsSource, keepsOtherInode
+    // Scans
+    case scanIgnoresEvents, comparesNoNamesAgain, settlesWithoutLooking, missingIsDeleted
     // Writers
-    case ignoresLateSaves
+    case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart
-    case forgetsLoggedEvents
+    case forgetsLoggedEvents, processesEventsAgain
 }
 
 extension Settings {

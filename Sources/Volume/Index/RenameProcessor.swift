@@ -123,9 +123,9 @@ struct RenameProcessor {
     /// The item as it was before the scan saw what later events put at its name: another file,
     /// whose contents would become versions of the wrong document (invariants 4 and 9).
     private func takeBack(_ item: Item, _ move: Move) -> Item {
-        guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode else {
-            return item
-        }
+        guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode,
+            !index.settings.has(.takesNothingBack)
+        else { return item }
         var item = item
         item.inode = move.snapshot.inode
         item.changed = 0
@@ -204,7 +204,7 @@ struct RenameProcessor {
             index.need(source, move.snapshot)
             addTombstone(source, at: move)
         }
-        try retire(source, t)
+        if !index.settings.has(.keepsSource) { try retire(source, t) }
         try index.assignInode(
             &target, move.snapshot,
             save ?? PendingDocument.Save(actor: move.actor, time: writer.eventTime), t)

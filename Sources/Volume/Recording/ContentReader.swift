@@ -113,7 +113,7 @@ final class ContentReader {
         // A writable mapping outlives close(2) unseen; a lease on the file shows whether there is
         // one.
         let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
-        let isHeld = isProbed || work.isWriting
+        let isHeld = (isProbed || work.isWriting) && !settings.has(.recordsWhileWriting)
         if isHeld, item.changed != 0 || !isUnchangedSinceOpen(snapshot, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, snapshot) == true { return .destroyed(snapshot) }
         if try lost.wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }

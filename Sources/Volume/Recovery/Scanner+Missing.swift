@@ -53,7 +53,7 @@ extension Scanner {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
                 continue
             }
-            if let place = try newPlace(of: item, t),
+            if let place = try newPlace(of: item, t), !settings.has(.missingIsDeleted),
                 try !index.contains(item.key, place.parent, t)
             {
                 try move(item, to: place, t)
@@ -104,7 +104,9 @@ extension Scanner {
     /// Whether an event of the meantime has brought the item back, or its directory cannot be
     /// examined now.
     private func isThere(_ item: Item, _ t: Reader) throws -> Bool {
-        guard let path = try t.path(of: item.key), let name = path.last else { return false }
+        guard let path = try t.path(of: item.key), let name = path.last,
+            !settings.has(.settlesWithoutLooking)
+        else { return false }
         do throws(Errno) {
             let directory = try openBeneath(
                 path.dropLast(), from: tree, flags: O_PATH | O_DIRECTORY)

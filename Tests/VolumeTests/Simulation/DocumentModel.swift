@@ -8,6 +8,8 @@ struct DocumentModel {
         /// Whether it is unknown which contents the document must have, because the daemon was
         /// killed in the middle of a save, or the file was changed while it was not mounted.
         var isUncertain = false
+        /// Whether it was removed; a document whose contents were moved to another one is none.
+        var isRemoved = false
         /// Saves to files that had been replaced, which are conflict versions.
         var conflicts: [[UInt8]] = []
     }
@@ -33,7 +35,17 @@ struct DocumentModel {
         if let number = names[path] { documents[number].conflicts.append(content) }
     }
 
-    mutating func remove(_ path: String) { names[path] = nil }
+    mutating func remove(_ path: String) {
+        if let number = names.removeValue(forKey: path) { documents[number].isRemoved = true }
+    }
+
+    /// A backup whose contents have never been anything but those of its document.
+    mutating func removeBackup(_ path: String) { names[path] = nil }
+
+    /// Another name of the same file is another document with the same contents.
+    mutating func link(_ path: String, _ other: String) {
+        if let content = document(path)?.contents.last { save(other, content) }
+    }
 
     /// The document gets another name. If another one has that, it gets the contents.
     mutating func move(_ path: String, _ other: String) {

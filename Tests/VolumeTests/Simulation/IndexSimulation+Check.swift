@@ -94,7 +94,17 @@ extension IndexSimulation {
                     + "\(document.conflicts.map(label))"
             }
         }
-        return nil
+        return compareRemoved(found, histories)
+    }
+
+    /// A removed document has its history, too.
+    private func compareRemoved(_ found: Found, _ histories: [Int64: [[UInt8]]]) -> String? {
+        guard active.isEmpty else { return nil }
+        let deleted = found.items.filter { $0.deleted != nil }.compactMap { histories[$0.key] }
+        return model.documents.first { document in
+            document.isRemoved && !document.isUncertain && !document.contents.isEmpty
+                && !deleted.contains(document.contents)
+        }.map { "no removed document has the history \($0.contents.map(label))" }
     }
 
     /// Invariant 5: no stash file is left without a document that needs it.

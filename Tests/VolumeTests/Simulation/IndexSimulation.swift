@@ -149,9 +149,22 @@ final class IndexSimulation {
         log.append("kill")
         let paths = active.flatMap(\.paths)
         active = []
-        try tree.crash()
+        var hasMoved = false
+        try tree.crash {
+            // What nobody was saving may be moved before the daemon starts again.
+            let path = model.names.keys.sorted().first { path in
+                !paths.contains { $0 == path || $0 == path + "~" }
+            }
+            guard random.oneIn(3), let path, let other = newPath(), !paths.contains(other) else {
+                return
+            }
+            log.append("unmounted: move \(path) to \(other)")
+            try FileManager.default.moveItem(atPath: tree.real(path), toPath: tree.real(other))
+            model.move(path, other)
+            hasMoved = true
+        }
         _ = recorder.begin(tree.volume.logged)
-        if !scansRace { _ = hasComeToRest() }
+        if hasMoved || !scansRace { _ = hasComeToRest() }
         model.forget(paths.filter { !isLocal($0) }) { tree.contents($0) != nil }
     }
 
@@ -240,7 +253,7 @@ final class IndexSimulation {
         let (program, content) = (program(), content())
         let prefix = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         let draft = prefix + ".draft\(counter).tmp"
-        switch random.below(17) {
+        switch random.below(19) {
         case 0, 1: return .overwriting(path, content, program)
         case 2: return .editing(path, old, content, at: random.below(old.count), program)
         case 3: return .appending(path, old, content, program)
@@ -267,6 +280,8 @@ final class IndexSimulation {
             return random.oneIn(2)
                 ? .removing(path, program)
                 : .removingForAnother(path, content, program, self.program())
+        case 16: return newPath().map { .linking(path, $0, content, program) }
+        case 17: return .opening(path, program)
         default:
             return .late(path, old, content, self.content(), draft: draft, program, self.program())
         }

@@ -116,7 +116,7 @@ extension SimulatedSave {
         ) { model in
             model.save(backup, old)
             model.save(path, content)
-            if removes { model.remove(backup) }
+            if removes { model.removeBackup(backup) }
         }
     }
 
@@ -228,6 +228,35 @@ extension SimulatedSave {
             $0.save(path, content)
             $0.saveLate(path, saved)
         }
+    }
+
+    /// The file gets a second name, is edited under the first, and loses that.
+    static func linking(
+        _ path: String, _ other: String, _ content: [UInt8], _ program: Program
+    ) -> Self {
+        SimulatedSave(
+            paths: [path, other], label: "link \(path) to \(other) and edit it",
+            steps: [{ try $0.link(path, other, by: program) }]
+                + writing(path, content, O_WRONLY | O_TRUNC, program)
+                + [{ try $0.unlink(path, by: program) }]
+        ) { model in
+            model.link(path, other)
+            model.save(path, content)
+            model.save(other, content)
+            model.remove(path)
+        }
+    }
+
+    /// A program that could write opens the document, and closes it without having written.
+    static func opening(_ path: String, _ program: Program) -> Self {
+        let holder = Holder()
+        return SimulatedSave(
+            paths: [path], label: "open \(path)",
+            steps: [
+                { holder.handle = try $0.open(path, O_RDWR, by: program) },
+                { holder.close(in: $0) },
+            ]
+        ) { _ in }
     }
 
     static func movingDirectory(_ path: String, _ other: String, _ program: Program) -> Self {
