@@ -106,7 +106,7 @@ extension ProgramTree {
 
     /// Returns when nothing is left to do; false after `seconds`.
     @discardableResult
-    func quiet(seconds: Double = 20) -> Bool {
+    func quiet(seconds: Double = 60) -> Bool {
         let end = Date(timeIntervalSinceNow: seconds)
         while Date() < end {
             if volume.recorder.catchUp(with: nil, timeoutSeconds: 1) {

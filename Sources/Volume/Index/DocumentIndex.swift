@@ -113,6 +113,7 @@ final class DocumentIndex {
     {
         if var old = try t.item(parent: parent, name: name) {
             // The scan has seen this before the event: it saw the result of events still to come.
+            writer.state.foundEarly.remove(old.key)
             if old.inode == snapshot.inode || settings.has(.keepsOtherInode) { return old.key }
             if old.kind == .file, snapshot.isFile {
                 try assignInode(&old, snapshot, nil, t)

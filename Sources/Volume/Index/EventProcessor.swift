@@ -112,6 +112,7 @@ final class EventProcessor {
             writer.state.directoriesToRescan = []
             if !settings.has(.comparesNoNamesAgain) { writer.rescan(writer.state.namesToRescan) }
             writer.state.namesToRescan = []
+            writer.state.foundEarly = []
         }
         writer.removeUnneededStashFiles()
         reports.untell("journal")
@@ -162,7 +163,7 @@ final class EventProcessor {
             if isWriting { try noteWriter(actor, of: snapshot.inode, t) }
             // After a crash the creator has no handle any more.
             guard isWriting, !index.isReplaying else { break }
-            for item in try t.items(inode: snapshot.inode) where item.kind == .file {
+            for item in try documents(of: snapshot.inode, t) {
                 writer.touch(item.key) { $0.isWriting = true }
             }
             try opened(snapshot.inode, t)
@@ -210,7 +211,7 @@ final class EventProcessor {
         case .swapped(let a, let b):
             try renames.swapped(a, b, t)
         case .unseen(let inode, let base):
-            for item in try t.items(inode: inode) where item.kind == .file {
+            for item in try documents(of: inode, t) {
                 try index.replaceUnseen(item, madeFrom: base, t)
             }
         }
@@ -302,8 +303,16 @@ final class EventProcessor {
         writer.attach(entry, to: package, isRecovered: true)
     }
 
+    /// The documents with this inode, as far as the events until now say.
+    private func documents(of inode: UInt64, _ t: Reader) throws -> [Item] {
+        let all = try t.items(inode: inode).filter { $0.kind == .file }
+        guard all.count > 1, !writer.state.foundEarly.isEmpty else { return all }
+        let known = all.filter { !writer.state.foundEarly.contains($0.key) }
+        return known.isEmpty ? all : known
+    }
+
     private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {
-        let items = try t.items(inode: inode).filter { $0.kind == .file }
+        let items = try documents(of: inode, t)
         securedAside(inode, stash)
         if settings.has(.losesCopyMadeAtOpen) {
             try index.transferContent(stash, inode: inode, to: [])
@@ -321,7 +330,7 @@ final class EventProcessor {
     /// the file. What the file holds is this program's work.
     private func noteWriter(_ actor: Actor, of inode: UInt64, _ t: Reader) throws {
         guard index.isReplaying else { return }
-        for item in try t.items(inode: inode) where item.kind == .file {
+        for item in try documents(of: inode, t) {
             writer.touch(item.key) {
                 $0.author = PendingDocument.Save(actor: actor, time: writer.eventTime)
             }
@@ -359,7 +368,7 @@ final class EventProcessor {
         writer.state.unfinished.end(inode)
         // An event of before the stop says nothing about what has reached the disk.
         if !index.isReplaying { try lostSaves?.remove(inode, t) }
-        let items = try t.items(inode: inode).filter { $0.kind == .file }
+        let items = try documents(of: inode, t)
         for item in items { try index.noteSave(item, by: actor, t) }
         if let package = writer.state.packaged[inode] { index.touchPackage(package, by: actor) }
         guard items.isEmpty, let owners = writer.state.pending.displaced[inode] else { return }

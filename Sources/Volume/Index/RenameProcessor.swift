@@ -82,6 +82,7 @@ struct RenameProcessor {
             if twin.kind == .directory { writer.state.directoriesToRescan.append(known.key) }
             target = nil
         }
+        if let target { writer.state.foundEarly.remove(target.key) }
         if let target, target.key != source?.key, target.kind == .file, move.snapshot.isFile,
             source == nil || !index.settings.has(.followsTheInode)
         {

@@ -64,7 +64,7 @@ struct PackageRecorder {
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
-            if cut.digest != current?.content, !live.manifest.entries.isEmpty {
+            if cut.digest != current?.content, current != nil || !live.manifest.entries.isEmpty {
                 let save =
                     work.save
                     ?? PendingDocument.Save(

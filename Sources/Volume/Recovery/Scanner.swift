@@ -393,6 +393,7 @@ final class Scanner {
             owners.note(status, in: directory, on: &item)
         }
         item.key = try t.insert(item)
+        if item.kind == .file, !events.isProcessed { writer.state.foundEarly.insert(item.key) }
         if snapshot.isDirectory { writer.state.scan?.waiting.append(item.key) }
     }
 

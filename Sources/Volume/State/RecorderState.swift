@@ -58,6 +58,9 @@ struct RecorderState {
     var directoriesToRescan: [Int64] = []
     /// Names to compare again once all events are processed.
     var namesToRescan: [Scan.Entry] = []
+    /// Documents that a scan has made for a name whose event is not processed yet. What earlier
+    /// events say of their inodes belongs to the documents that had these until then.
+    var foundEarly: Set<Int64> = []
     /// Stash files from before the volume was opened whose document is not known yet.
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
@@ -75,8 +78,8 @@ struct RecorderState {
     typealias VersionNews = (VersionChange, [Identifier], [Name])
     private var before:
         (
-            Bool, [String], Scan?, [Int64], [Scan.Entry], [Stash.Entry], [Int64], [VersionNews],
-            Set<UInt64>
+            Bool, [String], Scan?, [Int64], [Scan.Entry], Set<Int64>, [Stash.Entry], [Int64],
+            [VersionNews], Set<UInt64>
         )?
 
     /// Called when a transaction begins.
@@ -91,8 +94,8 @@ struct RecorderState {
         movedParts.mark()
         unfinished.mark()
         before = (
-            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, unresolved, missing,
-            versionNews, unreadAttributes
+            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, foundEarly, unresolved,
+            missing, versionNews, unreadAttributes
         )
     }
 
@@ -125,8 +128,8 @@ struct RecorderState {
         (adopted, marked) = ([], [])
         guard let before else { return }
         (
-            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, unresolved, missing,
-            versionNews, unreadAttributes
+            isCopy, filesToRemove, scan, directoriesToRescan, namesToRescan, foundEarly, unresolved,
+            missing, versionNews, unreadAttributes
         ) = before
         self.before = nil
     }

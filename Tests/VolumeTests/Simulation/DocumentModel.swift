@@ -14,11 +14,21 @@ struct DocumentModel {
         var conflicts: [[UInt8]] = []
     }
 
+    /// A package. Nobody closes one, so only what it holds when no program has changed it for a
+    /// moment becomes a version.
+    struct Package {
+        /// What its files held whenever the recorder had nothing left to do, oldest first; never
+        /// twice the same in a row.
+        var contents: [[String: String]] = []
+    }
+
     private(set) var documents: [Document] = []
     /// Contents that need not be kept.
     private(set) var lost: Set<[UInt8]> = []
     /// The documents that have a name.
     private(set) var names: [String: Int] = [:]
+    private(set) var packages: [Package] = []
+    private(set) var packageNames: [String: Int] = [:]
 
     func document(_ path: String) -> Document? { names[path].map { documents[$0] } }
     func has(_ path: String) -> Bool { names[path] != nil }
@@ -71,7 +81,40 @@ struct DocumentModel {
             names[name] = nil
             names[other + name.dropFirst(path.count)] = number
         }
+        for (name, number) in packageNames where name.hasPrefix(path + "/") {
+            packageNames[name] = nil
+            packageNames[other + name.dropFirst(path.count)] = number
+        }
     }
+
+    // MARK: Packages
+
+    @discardableResult mutating func makePackage(_ path: String) -> Int {
+        packages.append(Package())
+        packageNames[path] = packages.count - 1
+        return packages.count - 1
+    }
+
+    mutating func movePackage(_ path: String, _ other: String) {
+        packageNames[other] = packageNames.removeValue(forKey: path)
+    }
+
+    mutating func removePackage(_ path: String) { packageNames[path] = nil }
+
+    /// The recorder has nothing left to do, and the package holds these files.
+    mutating func note(_ files: [String: String], inPackage path: String) {
+        guard let number = packageNames[path] else { return }
+        if packages[number].contents.last != files { packages[number].contents.append(files) }
+    }
+
+    /// A change of a package was interrupted because the daemon was killed.
+    mutating func forgetPackage(_ path: String, isThere: Bool) {
+        guard let number = packageNames[path] ?? (isThere ? makePackage(path) : nil) else { return }
+        packages[number].contents = []
+        if !isThere { packageNames[path] = nil }
+    }
+
+    // MARK: Changes that no daemon has seen
 
     /// The file was changed while no daemon could keep its contents, which only the tree had.
     mutating func loseContent(of path: String, inFile content: [UInt8]?) {

@@ -11,7 +11,8 @@ extension IndexSimulation {
     func check() throws {
         let found = try tree.volume.journal.read { try Found($0) }
         problem =
-            try compareTree(found) ?? compareDocuments(found) ?? compareStash()
+            try compareTree(found) ?? compareDocuments(found)
+            ?? comparePackages(found.items, found.living, found.versions) ?? compareStash()
             ?? compareRows(found)
     }
 
@@ -42,6 +43,10 @@ extension IndexSimulation {
     private func compareTree(_ found: Found) throws -> String? {
         var seen: Set<String> = []
         for path in try FileManager.default.subpathsOfDirectory(atPath: tree.real("")) {
+            if IndexSimulation.isInPackage(path) {
+                if found.living[path] != nil { return "\(path) is in a package, and an item" }
+                continue
+            }
             if path.hasSuffix(".tmp") {
                 if found.living[path] != nil { return "\(path) is local, and an item" }
                 continue
@@ -118,7 +123,7 @@ extension IndexSimulation {
     private func compareRows(_ found: Found) -> String? {
         guard active.isEmpty else { return nil }
         return found.items.first {
-            $0.deleted != nil && $0.kind == .file && found.versions[$0.key]?.isEmpty != false
+            $0.deleted != nil && $0.kind != .directory && found.versions[$0.key]?.isEmpty != false
         }.map { "\($0.name.text) has a deleted row without a version" }
     }
 

@@ -14,11 +14,13 @@ import Support
 /// `DocumentModel` says what must have become of each document.
 final class IndexSimulation {
     let tree: ProgramTree
-    private var random: SeededRandom
+    var random: SeededRandom
     private(set) var model = DocumentModel()
-    private var directories: Set<String> = []
+    private(set) var directories: Set<String> = []
     private(set) var active: [SimulatedSave] = []
-    private var counter = 0
+    private(set) var counter = 0
+    /// Whether programs use packages, too.
+    private let withPackages: Bool
     /// Whether programs also work while a scan is under way.
     private let scansRace: Bool
     private(set) var log: [String] = []
@@ -26,6 +28,7 @@ final class IndexSimulation {
 
     init(seed: UInt64, bugs: Set<IndexBug> = [], scansRace: Bool = true) throws {
         self.scansRace = scansRace
+        withPackages = !seed.isMultiple(of: 3)
         random = SeededRandom(seed: seed)
         var settings = ProgramTree.fast
         // The simulation decides when something is done, not the clock.
@@ -115,6 +118,10 @@ final class IndexSimulation {
     /// What the recorder's loop sees to before it records.
     private var isInStep: Bool { recorder.state.scan == nil && recorder.backlog.isEmpty }
 
+    func note(_ files: [String: String], inPackage path: String) {
+        model.note(files, inPackage: path)
+    }
+
     /// Lets the recorder work until it has nothing left to do, and compares.
     private func rest() throws {
         log.append("rest")
@@ -165,7 +172,13 @@ final class IndexSimulation {
         }
         _ = recorder.begin(tree.volume.logged)
         if hasMoved || !scansRace { _ = hasComeToRest() }
-        model.forget(paths.filter { !isLocal($0) }) { tree.contents($0) != nil }
+        let files = paths.filter { !$0.hasSuffix("/") && !isLocal($0) }
+        model.forget(files) { tree.contents($0) != nil }
+        for path in paths where path.hasSuffix(".pages/") {
+            let package = String(path.dropLast())
+            model.forgetPackage(
+                package, isThere: access(tree.real(package), F_OK) == 0)
+        }
     }
 
     /// Ends the daemon in order, and changes the tree while nobody watches.
@@ -204,21 +217,21 @@ final class IndexSimulation {
 
     // MARK: Choices
 
-    private func content() -> [UInt8] {
+    func content() -> [UInt8] {
         counter += 1
         return Array("<\(counter)>".utf8) + [UInt8](repeating: 45, count: random.below(300))
     }
 
     private func isLocal(_ path: String) -> Bool { path.hasSuffix(".tmp") }
 
-    private func isFree(_ paths: [String]) -> Bool {
+    func isFree(_ paths: [String]) -> Bool {
         let used = active.flatMap(\.paths)
         return paths.allSatisfy { path in
             !used.contains { $0 == path || $0.hasPrefix(path) && path.hasSuffix("/") }
         }
     }
 
-    private func newPath() -> String? {
+    func newPath() -> String? {
         for _ in 0..<8 {
             let directory = random.pick([""] + directories.sorted().map { $0 + "/" })
             let path = directory + random.pick(["a", "b", "c.txt", "d.txt"])
@@ -228,7 +241,7 @@ final class IndexSimulation {
     }
 
     /// Each save is the work of a program of its own.
-    private func program() -> Program {
+    func program() -> Program {
         counter += 1
         return Program(process: Int32(1_000 + counter), name: "p\(counter)")
     }
@@ -238,7 +251,9 @@ final class IndexSimulation {
             !$0.hasSuffix("~") && isFree([$0, $0 + "~"]) && model.knowsContents($0)
         }
         let save: SimulatedSave?
-        if paths.count < 3 || random.oneIn(6) {
+        if withPackages, random.oneIn(4) {
+            save = packageSave()
+        } else if paths.count < 3 || random.oneIn(6) {
             save =
                 random.oneIn(3)
                 ? directory() : newPath().map { .overwriting($0, content(), program()) }
@@ -260,8 +275,9 @@ final class IndexSimulation {
         case 4: return .replacing(path, by: draft, content, program)
         case 5: return .replacing(path, by: path + ".new\(counter)", content, program)
         case 6, 7:
+            // A draft that the recorder has seen as a document would move with its own history.
             return .withBackup(
-                path, old, content, draft: path + ".new\(counter)", removes: random.oneIn(2),
+                path, old, content, draft: draft, removes: random.oneIn(2),
                 prepares: random.oneIn(2), program)
         case 8:
             return .withLinkedBackup(

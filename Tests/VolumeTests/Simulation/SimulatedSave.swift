@@ -35,7 +35,7 @@ extension SimulatedSave {
         }
     }
 
-    private static func writing(
+    static func writing(
         _ path: String, _ content: [UInt8], _ flags: Int32, at offset: Int64? = nil,
         _ program: Program
     ) -> [Step] {
