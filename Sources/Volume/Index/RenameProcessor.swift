@@ -69,17 +69,8 @@ struct RenameProcessor {
     private func replacedBy(_ found: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
         var source = found
         var target = try t.item(parent: to, name: move.to.name)
-        if let twin = target, let known = source, twin.key != known.key, twin.latest == 0,
-            twin.inode == move.snapshot.inode, !hadReplaced(twin, move),
-            !index.settings.has(.seesNoTwins)
-        {
-            // The scan has seen the new name before this event was processed. What the name had
-            // before becomes a prior content of the moved item.
-            writer.transferContent(from: twin.key, to: known.key)
-            source = takeBack(known, move)
-            try transferReplacedContent(known, move)
-            try index.removeItem(twin, t)
-            if twin.kind == .directory { writer.state.directoriesToRescan.append(known.key) }
+        if let twin = target, let known = source, isTwin(twin, of: known, move) {
+            source = try merge(twin, into: known, move, t)
             target = nil
         }
         if let target { writer.state.foundEarly.remove(target.key) }
@@ -110,6 +101,24 @@ struct RenameProcessor {
             // Its new name makes it a package, which counts as saved now.
             index.touchPackage(source.key, by: move.actor)
         }
+    }
+
+    /// Whether the scan has made this item for what was moved, before this event was processed.
+    private func isTwin(_ target: Item, of source: Item, _ move: Move) -> Bool {
+        target.key != source.key && target.latest == 0 && target.inode == move.snapshot.inode
+            && !hadReplaced(target, move) && !index.settings.has(.seesNoTwins)
+    }
+
+    /// What the name had before becomes a prior content of the moved item.
+    private func merge(_ twin: Item, into known: Item, _ move: Move, _ t: Transaction) throws
+        -> Item
+    {
+        writer.transferContent(from: twin.key, to: known.key)
+        let source = takeBack(known, move)
+        try transferReplacedContent(known, move)
+        try index.removeItem(twin, t)
+        if twin.kind == .directory { writer.state.directoriesToRescan.append(known.key) }
+        return source
     }
 
     /// Whether the scan has found the moved file under the name of a document that is older than
