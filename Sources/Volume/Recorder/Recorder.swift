@@ -233,7 +233,7 @@ final class Recorder: @unchecked Sendable {
         guard !isOverdue else { return false }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
-        scanner.stashRecovery.recover(leftovers)
+        scanner.missing.stashRecovery.recover(leftovers)
         leftovers = []
         adopter.recover(displaced)
         writer.startScan()
@@ -341,7 +341,7 @@ final class Recorder: @unchecked Sendable {
         signal.look { hasNews = false }
     }
 
-    private func settleMissing() -> Bool { backlog.isEmpty && scanner.settleMissing() }
+    private func settleMissing() -> Bool { backlog.isEmpty && scanner.missing.settle() }
 
     /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
     private func thin() -> Bool {

@@ -33,22 +33,19 @@ struct Scan {
 ///
 /// Only the recorder's thread uses it.
 final class Scanner {
-    let writer: JournalWriter
-    let index: DocumentIndex
-    let roles: DirectoryRoles
-    let tree: Int32
-    let stashRecovery: StashRecovery
-    let settings: Settings
-    let pauses: WorkPauses
-    let reports: RecorderReports
+    private let writer: JournalWriter
+    private let index: DocumentIndex
+    private let roles: DirectoryRoles
+    private let tree: Int32
+    let missing: MissingItems
+    private let settings: Settings
+    private let pauses: WorkPauses
+    private let reports: RecorderReports
     private let adopter: ArrivalAdopter
     private let owners: TreeOwners
     private let events: EventQueue
     /// When the volume was opened, in nanoseconds since 1970.
     private let startTime = cl_clock_realtime_ns()
-    var hasRemovedEmptyRows = false
-    /// Whether a person has confirmed that the missing documents were deleted.
-    var acceptsMissing = false
 
     init(
         writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,
@@ -59,8 +56,9 @@ final class Scanner {
         self.index = index
         roles = index.roles
         self.tree = tree
-        stashRecovery = StashRecovery(
-            writer: writer, roles: roles, stash: stash, reports: reports)
+        missing = MissingItems(
+            writer: writer, index: index, tree: tree, stash: stash, settings: settings,
+            pauses: pauses, reports: reports)
         self.settings = settings
         self.pauses = pauses
         self.reports = reports
@@ -305,7 +303,7 @@ final class Scanner {
         let isContainer = item.kind == .directory || item.kind == .package
         guard isContainer == snapshot.isDirectory, isContainer || kind == item.kind else {
             // The name has something of another kind now, which is another item.
-            try noteUnseenDeletion(item, t)
+            try missing.noteUnseenDeletion(item, t)
             try add(item.name, status, to: item.parent, in: directory, t)
             return
         }
@@ -355,7 +353,7 @@ final class Scanner {
         var now = item
         now.show(link: snapshot)
         guard item.modified == 0 || (now.size, now.modified) == (item.size, item.modified) else {
-            try noteUnseenDeletion(item, t)
+            try missing.noteUnseenDeletion(item, t)
             return try add(item.name, status, to: item.parent, in: directory, t)
         }
         now.inode = snapshot.inode

@@ -13,7 +13,8 @@ package struct TreeScan: Sendable {
 
     /// Treats these as deleted from now on, because a person says so.
     package func acceptMissing() throws(VolumeError) {
-        try recorder.carryOut { (recorder) throws(VolumeError) in recorder.scanner.acceptMissing() }
+        try recorder.carryOut { (recorder) throws(VolumeError) in recorder.scanner.missing.accept()
+        }
     }
 
     /// Compares a path with the journal again soon, because the journal differs from the tree

@@ -106,7 +106,7 @@ final class IndexSimulation {
         case 3:
             guard recorder.backlog.isEmpty else { return }
             log.append("  settle what is missing")
-            _ = recorder.scanner.settleMissing()
+            _ = recorder.scanner.missing.settle()
         case 4:
             guard isInStep else { return }
             log.append("  record")
@@ -137,7 +137,7 @@ final class IndexSimulation {
         for _ in 0..<200 {
             recorder.processor.processEvents(now: true)
             if recorder.scanner.step() { continue }
-            if recorder.backlog.isEmpty, recorder.scanner.settleMissing() { continue }
+            if recorder.backlog.isEmpty, recorder.scanner.missing.settle() { continue }
             if isInStep { recorder.queue.recordAll() }
             if recorder.queue.recordPending() { continue }
             let state = recorder.state

@@ -4,12 +4,39 @@ import Journal
 import Model
 import SystemCalls
 
-// Items that lost their names while the volume was not mounted: each was moved or deleted, or the
-// tree is not the right one and nothing is concluded.
-extension Scanner {
+/// Settles items that lost their names while the volume was not mounted: each was moved or deleted,
+/// or the tree is not the right one and nothing is concluded.
+///
+/// Only the recorder's thread uses it.
+final class MissingItems {
+    private let writer: JournalWriter
+    private let index: DocumentIndex
+    private let tree: Int32
+    let stashRecovery: StashRecovery
+    private let settings: Settings
+    private let pauses: WorkPauses
+    private let reports: RecorderReports
+    private var hasRemovedEmptyRows = false
+    /// Whether a person has confirmed that the missing documents were deleted.
+    private var acceptsMissing = false
+
+    init(
+        writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,
+        settings: Settings, pauses: WorkPauses, reports: RecorderReports
+    ) {
+        self.writer = writer
+        self.index = index
+        self.tree = tree
+        stashRecovery = StashRecovery(
+            writer: writer, roles: index.roles, stash: stash, reports: reports)
+        self.settings = settings
+        self.pauses = pauses
+        self.reports = reports
+    }
+
     /// Settles missing items after the events of the meantime were processed. Returns false if
     /// there are none.
-    func settleMissing() -> Bool {
+    func settle() -> Bool {
         guard writer.state.scan == nil, !pauses.isPaused,
             !writer.state.missing.isEmpty || !writer.state.unresolved.isEmpty
                 || !hasRemovedEmptyRows
@@ -96,7 +123,7 @@ extension Scanner {
     }
 
     /// Treats the documents that are missing now as deleted, because a person says so.
-    func acceptMissing() {
+    func accept() {
         acceptsMissing = true
         writer.startScan()
     }
