@@ -28,12 +28,33 @@ enum PagePath: Hashable {
         /// The last changes of a volume, and an event for each new one.
         case activity, events
         /// Forms that change the item.
-        case restore, undelete, settle
+        case restore, undelete, settle, rename, delete
+        /// Forms that add something to a folder.
+        case upload
+        case makeFolder = "folder"
+        /// Pages with a form, and its target: a text, and the folders into which the item can be
+        /// moved.
+        case edit, move
 
-        var isForm: Bool { [.restore, .undelete, .settle].contains(self) }
+        /// Whether it is for accounts only that may change the volume.
+        var changes: Bool {
+            switch self {
+            case .restore, .undelete, .settle, .rename, .delete, .upload, .makeFolder, .edit,
+                .move:
+                true
+            case .page, .file, .preview, .compare, .activity, .events: false
+            }
+        }
+
+        var methods: [HTTPRequest.Method] {
+            switch self {
+            case .edit, .move: [.get, .head, .post]
+            default: changes ? [.post] : [.get, .head]
+            }
+        }
     }
 
-    static let top = "/web"
+    static let top = Routes.pages
     static let signInAddress = top + "/signin"
     static let devicesAddress = top + "/devices"
 
@@ -98,7 +119,7 @@ enum PagePath: Hashable {
         switch self {
         case .signIn: [.get, .head, .post]
         case .signOut, .revoke, .account: [.post]
-        case .item(_, _, let view) where view.isForm: [.post]
+        case .item(_, _, let view): view.methods
         default: [.get, .head]
         }
     }

@@ -63,7 +63,7 @@ package struct Pages: PageServer {
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
             let volume = try await hub.volume(
-                volume, for: session.caller, to: view.isForm ? .pageForm : .page)
+                volume, for: session.caller, to: view.changes ? .pageForm : .page)
             return try await answer(view, item, volume, session)
         default: return try await VolumesPage(session).answer()
         }
@@ -82,7 +82,11 @@ package struct Pages: PageServer {
         case .compare: return try await ComparePage(place).answer()
         case .activity: return try await ActivityPage(place).answer()
         case .events: return Events(place).answer()
-        case .restore, .undelete, .settle:
+        case .upload: return try await UploadedFiles.receive(into: place)
+        case .edit: return try await EditPage(place).answer()
+        case .move where session.call.request.method != .post:
+            return try await MovePage(place).answer()
+        case .restore, .undelete, .settle, .rename, .delete, .makeFolder, .move:
             return try await PageOperation(place).answer(view)
         }
     }
