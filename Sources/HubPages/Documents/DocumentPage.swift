@@ -102,7 +102,7 @@ struct DocumentPage {
             isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
             hasForms: place.hasForms,
             undelete: place.address(.undelete), restore: place.address(.restore),
-            settle: place.address(.settle), edit: edit(shown), change: ChangeForms(place),
+            settle: place.address(.settle), edit: edit(shown, preview), change: ChangeForms(place),
             token: place.session.formToken,
             position: place.position, currentID: item.current?.id.description,
             shownID: shown?.id.description, size: shown.map { Shown.size($0.size) },
@@ -122,11 +122,12 @@ struct DocumentPage {
         return Answer.page("document", view)
     }
 
-    /// The page that decides whether the contents are a text. Only the current version is edited.
-    private func edit(_ shown: Revision?) -> String? {
+    /// Only the current version is edited, if it is a text or empty.
+    private func edit(_ shown: Revision?, _ preview: Preview?) -> String? {
+        let size = shown?.size ?? 0
         guard place.hasForms, place.item.life.isAlive, place.item.kind == .file,
             shown?.id == place.item.current?.id, FileType(name: place.item.name).mayBeText,
-            shown?.size ?? 0 <= UInt64(PageLimits.editedBytes)
+            size == 0 || preview?.text != nil, size <= UInt64(PageLimits.editedBytes)
         else { return nil }
         return place.address(.edit)
     }
