@@ -7,7 +7,7 @@ import Model
 enum PagePath: Hashable {
     case start, volumes, signIn, signOut, devices
     case revoke(Identifier)
-    case hub
+    case hub, storagePlot
     case account(Identifier, AccountForm)
     case asset(String)
     case item(volume: Identifier, item: Identifier, View)
@@ -59,6 +59,7 @@ enum PagePath: Hashable {
     static let devicesAddress = top + "/devices"
 
     static let hubAddress = top + "/hub"
+    static let plotAddress = hubAddress + "/storage.svg"
 
     static func account(_ account: Identifier, _ form: AccountForm) -> String {
         "\(hubAddress)/\(account)/\(form.rawValue)"
@@ -80,6 +81,7 @@ enum PagePath: Hashable {
         case 2 where parts[1] == "signout": self = .signOut
         case 2 where parts[1] == "devices": self = .devices
         case 2 where parts[1] == "hub": self = .hub
+        case 3 where parts[1] == "hub" && parts[2] == "storage.svg": self = .storagePlot
         case 4 where parts[1] == "hub":
             guard let form = AccountForm(rawValue: parts[3]) else { throw Self.unknown }
             self = .account(try Self.id(parts[2]), form)

@@ -40,7 +40,7 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut, .devices, .revoke, .hub, .account:
+        case .volumes, .item, .signOut, .devices, .revoke, .hub, .storagePlot, .account:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -55,6 +55,7 @@ package struct Pages: PageServer {
         switch path {
         case .signOut: return try await SignIn(session.call).signOut(session)
         case .hub: return try await HubPage(session).answer()
+        case .storagePlot: return try await HubPage(session).plot()
         case .account(let account, .quota):
             return try await HubPage(session).setQuota(of: account)
         case .account(let account, .invite):
