@@ -7,7 +7,7 @@ import Reconcile
 
 extension Name {
     /// The objection to an item's name.
-    fileprivate var objection: String? {
+    package var objection: String? {
         if !isSafe {
             return "A name has 1 to \(HubLimits.nameBytes) bytes, no slash and no NUL, and is "
                 + "not . or .."

@@ -8,6 +8,9 @@ package enum Routes {
     package static let selfEpoch = "/v1/devices/self/epoch"
     package static let selfSplit = "/v1/devices/self/split"
     package static let selfToken = "/v1/devices/self/token"
+    /// Pages for browsers, which devices do not use, and those of volumes.
+    package static let pages = "/web"
+    package static let volumePages = pages + "/v"
     /// WebDAV, which devices do not use.
     package static let webDAV = "/dav"
     package static let volumes = "/v1/volumes"

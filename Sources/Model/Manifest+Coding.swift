@@ -51,15 +51,20 @@ extension Manifest {
     /// complete manifest. Runs are not expanded.
     package static func chunkIDs(encoded bytes: [UInt8]) -> Set<Digest>? {
         var ids: Set<Digest> = []
-        let lists = Reader.entries(of: bytes, ()) { _, chunk, times in
-            if times > 0 { ids.insert(chunk.id) }
-        }
+        let lists = Reader.entries(
+            of: bytes, (), where: { _, _ in true },
+            add: { _, chunk, times in if times > 0 { ids.insert(chunk.id) } })
         return lists == nil ? nil : ids
     }
 
     /// Returns nil when the bytes are not a complete manifest.
-    package init?(encoded bytes: [UInt8]) {
-        let lists = Reader.entries(of: bytes, [ChunkReference]()) { chunks, chunk, times in
+    package init?(encoded bytes: [UInt8]) { self.init(encoded: bytes, where: { _, _ in true }) }
+
+    /// - Parameter isWanted: Gets the number of each entry, from 0, and the entry without its list
+    ///   of chunks. The others are left out.
+    package init?(encoded bytes: [UInt8], where isWanted: (Int, Entry) -> Bool) {
+        let lists = Reader.entries(of: bytes, [ChunkReference](), where: isWanted) {
+            chunks, chunk, times in
             chunks += repeatElement(chunk, count: times)
         }
         guard let lists else { return nil }
@@ -112,8 +117,15 @@ package struct ManifestOutline: Sendable {
     }
 
     /// Returns nil when the bytes are not a complete manifest.
-    package init?(encoded bytes: [UInt8]) {
-        let lists = Reader.entries(of: bytes, Chunks()) { chunks, chunk, times in
+    package init?(encoded bytes: [UInt8]) { self.init(encoded: bytes, where: { _, _ in true }) }
+
+    /// - Parameter isWanted: As for a manifest. What it throws ends the reading, so that a manifest
+    ///   of very many entries takes no more memory than there is for it.
+    package init?<Refusal: Error>(
+        encoded bytes: [UInt8], where isWanted: (Int, Manifest.Entry) throws(Refusal) -> Bool
+    ) throws(Refusal) {
+        let lists = try Reader.entries(of: bytes, Chunks(), where: isWanted) {
+            chunks, chunk, times in
             chunks.add(chunk, times: times)
         }
         guard let lists else { return nil }
@@ -190,12 +202,14 @@ private struct Reader {
         return Array(bytes[(position - Int(length))..<position])
     }
 
-    /// Returns the entries of an encoded manifest, and for each what `add` has made of its list of
-    /// chunks, beginning with `empty`. `add` gets each chunk and how often it is repeated. Returns
-    /// nil when the bytes are not a complete manifest.
-    static func entries<Chunks>(
-        of bytes: [UInt8], _ empty: Chunks, add: (inout Chunks, ChunkReference, Int) -> Void
-    ) -> [(entry: Manifest.Entry, chunks: Chunks)]? {
+    /// Returns the entries of an encoded manifest that are wanted, and for each what `add` has made
+    /// of its list of chunks, beginning with `empty`. `add` gets each chunk and how often it is
+    /// repeated. Returns nil when the bytes are not a complete manifest.
+    static func entries<Chunks, Refusal: Error>(
+        of bytes: [UInt8], _ empty: Chunks,
+        where isWanted: (Int, Manifest.Entry) throws(Refusal) -> Bool,
+        add: (inout Chunks, ChunkReference, Int) -> Void
+    ) throws(Refusal) -> [(entry: Manifest.Entry, chunks: Chunks)]? {
         var reader = Reader(bytes: bytes)
         guard let format = reader.byte(),
             format == Manifest.format || format == Manifest.formatOfRuns,
@@ -204,8 +218,12 @@ private struct Reader {
         else { return nil }
         let hasRuns = format == Manifest.formatOfRuns
         var entries: [(entry: Manifest.Entry, chunks: Chunks)] = []
-        for _ in 0..<count {
+        for number in 0..<Int(count) {
             guard let entry = reader.entry() else { return nil }
+            guard try isWanted(number, entry) else {
+                guard reader.chunks(hasRuns: hasRuns, { _, _ in }) else { return nil }
+                continue
+            }
             var chunks = empty
             guard reader.chunks(hasRuns: hasRuns, { add(&chunks, $0, $1) }) else { return nil }
             entries.append((entry, chunks))

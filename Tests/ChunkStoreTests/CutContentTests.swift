@@ -50,6 +50,40 @@ import Testing
         #expect(throws: VolumeError.self) { _ = try StreamCutter(size: 5 << 40) }
     }
 
+    /// Of a content that arrives in a form, only the most that it can be is known before.
+    @Test(arguments: [300 << 10, 5_000_017, 64 << 20, 65 << 20, 257 << 20, 2 << 30])
+    func aShorterContentIsCutRightOrAgain(announced: Int) throws {
+        var noise = Noise(seed: Self.seed)
+        let longest = noise.bytes(5_000_017)
+        var (right, wrong) = (0, 0)
+        for begin in ["", "SQLite format 3\0"] {
+            for size in [0, 1, 79, 256 << 10, (256 << 10) + 1, 1 << 20, 5_000_017]
+            where begin.utf8.count <= size && size <= announced {
+                let bytes = Array(begin.utf8) + longest.prefix(size - begin.utf8.count)
+                var cutter = try StreamCutter(size: UInt64(announced))
+                var references: [ChunkReference] = []
+                func cut() throws {
+                    while let chunk = try cutter.next() {
+                        references.append(
+                            ChunkReference(id: .sha256(chunk), length: UInt32(chunk.count)))
+                    }
+                }
+                for start in stride(from: 0, to: size, by: 70_001) {
+                    cutter.append(bytes[start..<min(start + 70_001, size)])
+                    try cut()
+                }
+                let isRight = cutter.end()
+                try cut()
+                #expect(references.reduce(0) { $0 + Int($1.length) } == size)
+                let expected = try chunks(of: bytes)
+                #expect(isRight == (references == expected), "\(size) \(begin)")
+                (right, wrong) = isRight ? (right + 1, wrong) : (right, wrong + 1)
+            }
+        }
+        #expect(right > 0)
+        if announced > 65 << 20 { #expect(wrong > 0) }
+    }
+
     @Test func noContentHasNoChunks() throws {
         #expect(try chunks(of: []) == [])
     }

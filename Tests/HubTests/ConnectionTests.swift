@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Hub
 import HubProtocol
+import Model
 import Support
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
 /// for long.
 struct ConnectionTests {
     /// A connection that sends raw bytes.
-    private final class Line {
+    final class Line {
         private let connection: Int32
 
         init(_ url: String) throws {
@@ -88,26 +89,37 @@ struct ConnectionTests {
     }
 
     /// A document may take longer than one of a device's requests, but not for ever.
-    @Test func aLongDocumentHasTimeForEachPartOfIt() async throws {
+    @Test(arguments: [true, false])
+    func aLongDocumentHasTimeForEachPartOfIt(isForm: Bool) async throws {
         var limits = CallerLimits()
         limits.requestSeconds = 4
+        limits.unauthenticatedSeconds = 1
         try await RunningHub.with(limits: limits) { hub in
-            _ = try await hub.device()
-            let client = try await hub.client()
-            let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
+            let device = try await hub.device()
+            let document = [UInt8](repeating: 7, count: 3 * HubLimits.uploadBytes)
+            let (head, body): (String, [UInt8])
+            if isForm {
+                let (fields, cookie) = try await hub.form(of: device)
+                body = Surfer.multipart(fields, [("a", document)])
+                head =
+                    "POST /web/v/\(device.volume.id)/\(Identifier.root)/upload HTTP/1.1\r\n"
+                    + "Cookie: \(cookie)\r\nContent-Type: \(Surfer.type.first!.value)\r\n"
+            } else {
+                let client = try await hub.client()
+                let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
+                body = document
+                head = "PUT /dav/Documents/a HTTP/1.1\r\nAuthorization: Basic \(pair)\r\n"
+            }
             let (long, stuck) = (try Line(hub.url), try Line(hub.url))
-            let part = [UInt8](repeating: 7, count: HubLimits.uploadBytes)
             for line in [long, stuck] {
-                line.send(
-                    "PUT /dav/Documents/a HTTP/1.1\r\nHost: h\r\nAuthorization: Basic \(pair)\r\n"
-                        + "Content-Length: \(3 * part.count)\r\n\r\n")
+                line.send(head + "Host: h\r\nContent-Length: \(body.count)\r\n\r\n")
             }
-            stuck.send([7])
-            for _ in 0..<3 {
+            stuck.send([UInt8](body[..<1]))
+            for start in stride(from: 0, to: body.count, by: body.count / 3 + 1) {
                 try await Task.sleep(for: .seconds(2))
-                long.send(part)
+                long.send(Array(body[start...].prefix(body.count / 3 + 1)))
             }
-            #expect(try long.rest(upTo: "\r\n").contains("201"))
+            #expect(try long.rest(upTo: "\r\n").contains(isForm ? "303" : "201"))
             #expect(try stuck.rest() == "")
         }
     }
@@ -176,6 +188,15 @@ struct ConnectionTests {
                     + "Content-Type: \(ContentType.binary)\r\nContent-Length: 1048613\r\n\r\n"
                     + "\0\u{10}\0\0" + String(repeating: "\0", count: 20_000))
             #expect(try line.rest(upTo: "}").contains("503"))
+            // A part of a document, of which no chunk is whole.
+            let client = try await hub.client()
+            let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
+            let document = try Line(hub.url)
+            document.send(
+                "PUT /dav/Documents/a HTTP/1.1\r\nHost: h\r\nAuthorization: Basic \(pair)\r\n"
+                    + "Content-Length: 1048576\r\n\r\n")
+            document.send([UInt8](repeating: 1, count: 20_000))
+            #expect(try document.rest(upTo: "\n").contains("503"))
             // The memory of completed requests is available again.
             for _ in 0..<10 {
                 let reply = try await Wire.send(

@@ -12,8 +12,11 @@ struct RestoringTests {
         var device = try await hub.device()
         try await device.save("yesterday", bytes("yesterday"))
         let backup = scratch.path + "/backup"
+        let start = hub.hub.clock()
         let report = try await hub.administration().backup(to: backup)
         #expect(report.packs == 1)
+        let times = try await hub.hub.ledger.read { try MaintenanceTimes($0) }
+        #expect(times.backedUp ?? 0 >= start && times.collected == nil)
         try await device.save("today", bytes("today"))
         try await hub.stop()
         let copy = try Administration(DataDirectory(backup))

@@ -34,7 +34,7 @@ struct TurnsTests {
     /// Hard work is serialized within one account and does not delay others.
     @Test func hardWorkOfAnAccountIsDoneOneByOne() async throws {
         let (work, one, other) = (
-            PerAccountLock(), Identifier(high: 1, low: 1), Identifier.random()
+            KeyedLock(), Identifier(high: 1, low: 1), Identifier.random()
         )
         let busy = Busy()
         let tasks = (0..<50).map { _ in

@@ -167,6 +167,12 @@ class Browser:
                 if attempt == 4:
                     raise
 
+    def open_changes(self):
+        self.click(By.CSS_SELECTOR, "details.change > summary")
+
+    def fill(self, field, *keys):
+        self.driver.find_element(By.ID, field).send_keys(*keys)
+
     def sign_in(self):
         self.go("/web")
         self.driver.find_element(By.ID, "code").send_keys(self.fleet.code(), Keys.ENTER)
@@ -236,7 +242,15 @@ def every_page(visit, browser):
     browser.follow("Reports")
     browser.follow("2026")
     browser.follow("report.md")
+    browser.open_changes()
     visit.look(browser, "report")
+    report = browser.driver.current_url
+    for page in ["Edit", "Move"]:
+        browser.go(report)
+        browser.open_changes()
+        browser.follow(page)
+        visit.look(browser, page.lower())
+    browser.go(report)
     browser.follow("Compare")
     visit.check("a new line" in browser.text, "the comparison shows the changed line")
     visit.look(browser, "compare")
@@ -282,6 +296,44 @@ def with_the_keyboard(visit, browser):
     visit.check(first and keys.active_element.text != first, "the key End reaches the last item")
 
 
+def text_of(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def changes_with_the_keyboard(visit, browser, fleet, laptop):
+    """Sends files, makes a folder, edits a text, and renames it, without the mouse."""
+    browser.sign_in()
+    browser.follow("Documents")
+    folder = browser.driver.current_url
+    for name in ["sent one.txt", "sent two.txt"]:
+        write(fleet.path(name), name)
+    browser.fill("files", "\n".join(fleet.path(name) for name in ["sent one.txt", "sent two.txt"]))
+    fleet.wait(lambda: text_of(f"{laptop}/sent two.txt") == "sent two.txt")
+    fleet.wait(lambda: browser.text.count("What you sent is saved.") == 2)
+    visit.check(text_of(f"{laptop}/sent one.txt") == "sent one.txt", "both files are sent")
+    visit.look(browser, "sent")
+    write(fleet.path(".versions"), "a reserved name")
+    browser.fill("files", fleet.path(".versions"))
+    fleet.wait(lambda: "is reserved" in browser.text)
+    browser.go(folder)
+    browser.fill("folder", "Made by keyboard", Keys.ENTER)
+    fleet.wait(lambda: os.path.isdir(f"{laptop}/Made by keyboard"))
+    browser.go(folder)
+    browser.follow("sent one.txt")
+    browser.follow("Edit")
+    browser.fill("text", Keys.CONTROL, Keys.END, Keys.NULL, Keys.ENTER, "and more", Keys.TAB)
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    fleet.wait(lambda: text_of(f"{laptop}/sent one.txt") == "sent one.txt\nand more")
+    browser.driver.find_element(By.CSS_SELECTOR, "details.change > summary").send_keys(Keys.ENTER)
+    browser.fill("name", Keys.CONTROL, "a", Keys.NULL, "renamed.txt", Keys.ENTER)
+    fleet.wait(lambda: os.path.exists(f"{laptop}/renamed.txt"))
+    visit.check("called renamed.txt" in browser.text, "the page says the new name")
+
+
 def live(visit, browser, fleet, laptop):
     """A page shows what a device saves while somebody looks at it."""
     browser.sign_in()
@@ -323,6 +375,29 @@ def without_script(visit, fleet, laptop):
 
         fleet.wait(restored)
         fleet.wait(settled)
+        browser.go(folder)
+        write(fleet.path("without script.txt"), "sent")
+        browser.fill("files", fleet.path("without script.txt"))
+        browser.press("Upload")
+        visit.check("What you sent is saved." in browser.text, "the file is saved")
+        fleet.wait(lambda: text_of(f"{laptop}/without script.txt") == "sent")
+        browser.fill("folder", "Folder")
+        browser.press("Make")
+        browser.go(folder)
+        browser.follow("without script.txt")
+        browser.follow("Edit")
+        browser.fill("text", " and edited")
+        browser.press("Save")
+        fleet.wait(lambda: "and edited" in text_of(f"{laptop}/without script.txt"))
+        browser.open_changes()
+        browser.follow("Move")
+        browser.follow("Folder")
+        browser.press("Move here")
+        fleet.wait(lambda: os.path.exists(f"{laptop}/Folder/without script.txt"))
+        browser.open_changes()
+        browser.press("Delete")
+        visit.check("among the deleted items" in browser.text, "the document is deleted")
+        fleet.wait(lambda: not os.path.exists(f"{laptop}/Folder/without script.txt"))
         browser.press("Sign out")
         browser.go(folder)
         visit.check("Sign in" in browser.driver.title, "signed out")
@@ -354,6 +429,8 @@ def main():
                 hostile_document(visit, browser)
                 browser.press("Sign out")
                 with_the_keyboard(visit, browser)
+                browser.press("Sign out")
+                changes_with_the_keyboard(visit, browser, fleet, laptop)
                 browser.press("Sign out")
                 live(visit, browser, fleet, laptop)
             finally:

@@ -26,6 +26,17 @@ enum CutMethod {
             ? .content(Cutter(sizes)) : .blocks(InPlaceFormat.blockLength(forFileOf: size))
     }
 
+    /// Whether a content of this length that begins alike is cut in the same way.
+    func isRight(forContentOf size: Int64) -> Bool {
+        let sizes = CutSizes.sizes(forFileOf: UInt64(size))
+        return switch self {
+        case .whole(let length): length == Int(size)
+        case .blocks(let length):
+            sizes != nil && length == InPlaceFormat.blockLength(forFileOf: size)
+        case .content(let cutter): cutter.sizes == sizes
+        }
+    }
+
     var longest: Int {
         switch self {
         case .whole(let length), .blocks(let length): length

@@ -1,9 +1,9 @@
 import Model
 
-/// Cuts a content that arrives piece by piece, of which only the size is known before. The chunks
-/// are those of `cutContent`.
+/// Cuts a content that arrives piece by piece, of which only the size is known before, or the most
+/// that it can be. The chunks are those of `cutContent`.
 package struct StreamCutter {
-    private let size: Int64
+    private var size: Int64
     private var cuts: CutMethod?
     private var buffer: [UInt8] = []
     /// The first byte in the buffer that no chunk has.
@@ -28,7 +28,7 @@ package struct StreamCutter {
     /// All bytes so far.
     package var count: Int64 { done + Int64(buffer.count - start) }
 
-    /// There must not be more bytes than the content's size in all.
+    /// There must not be more bytes than the size in all.
     package mutating func append(_ bytes: some Collection<UInt8>) {
         if start > buffer.count / 2 {
             buffer.removeSubrange(..<start)
@@ -50,6 +50,19 @@ package struct StreamCutter {
             done += Int64(length)
         }
         return Array(buffer[start..<start + length])
+    }
+
+    /// Ends a content whose bytes are all there. `next` then returns the rest of the chunks.
+    ///
+    /// - Returns: Whether the chunks are right. They are not if the content is shorter than its
+    ///   size was said to be, and is cut in another way for that. Then all must be cut again.
+    package mutating func end() -> Bool {
+        size = count
+        guard done > 0, let cuts else {
+            cuts = nil
+            return true
+        }
+        return cuts.isRight(forContentOf: size)
     }
 
     /// Nil until the first bytes are there, which decide it.

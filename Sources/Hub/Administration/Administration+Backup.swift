@@ -51,6 +51,8 @@ extension Administration {
         }
         let report = try await finish(copy)
         try syncAll(copy)
+        let end = clock()
+        try await ledger.write { try $0.setFact(Fact.backedUp, end) }
         return report
     }
 

@@ -55,6 +55,11 @@ struct GarbageCollection {
         if try await ledger.read({ try $0.fact(Fact.backupUntil) ?? 0 }) < time {
             report.freedBytes = try await removePacks(begunBefore: time - grace)
         }
+        let (stored, end) = (try await blobs.packs().values.reduce(0, +), hub.clock())
+        try await ledger.write { transaction in
+            try transaction.setFact(Fact.collected, end)
+            try StorageHistory(transaction).note(stored, at: end)
+        }
         return report
     }
 

@@ -54,39 +54,53 @@ actor RoundRobinLock {
     }
 }
 
-/// Allows each account only one call at a time that needs much processor time or memory, so that no
-/// account can take all of either.
-package actor PerAccountLock {
+/// A lock for each account, or each device: of the calls with one id, one runs at a time.
+package actor KeyedLock {
     private var busy: Set<Identifier> = []
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
 
-    package nonisolated func alone<Value>(_ account: Identifier, _ body: () throws -> Value)
-        async rethrows
-        -> Value
+    package nonisolated func alone<Value>(_ id: Identifier, _ body: () throws -> Value)
+        async rethrows -> Value
     {
-        await enter(account)
+        await enter(id)
         do {
             let value = try body()
-            await leave(account)
+            await leave(id)
             return value
         } catch {
-            await leave(account)
+            await leave(id)
             throw error
         }
     }
 
-    private func enter(_ account: Identifier) async {
-        if busy.insert(account).inserted { return }
-        await withCheckedContinuation { waiting[account, default: []].append($0) }
+    /// The same for a body that waits. It must not work for long before it waits: it may begin on
+    /// this actor, so that other ids wait for it.
+    nonisolated func alone<Value>(_ id: Identifier, waiting body: () async throws -> Value)
+        async rethrows -> Value
+    {
+        await enter(id)
+        do {
+            let value = try await body()
+            await leave(id)
+            return value
+        } catch {
+            await leave(id)
+            throw error
+        }
     }
 
-    private func leave(_ account: Identifier) {
-        guard var mine = waiting[account] else {
-            busy.remove(account)
+    private func enter(_ id: Identifier) async {
+        if busy.insert(id).inserted { return }
+        await withCheckedContinuation { waiting[id, default: []].append($0) }
+    }
+
+    private func leave(_ id: Identifier) {
+        guard var mine = waiting[id] else {
+            busy.remove(id)
             return
         }
         let next = mine.removeFirst()
-        waiting[account] = mine.isEmpty ? nil : mine
+        waiting[id] = mine.isEmpty ? nil : mine
         next.resume()
     }
 }

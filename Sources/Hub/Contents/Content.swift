@@ -25,7 +25,11 @@ package struct Content: Sendable {
         size = entry.size
         budget = BodyBudget(of: hub, for: caller.account)
         let longest = Int(chunks.lazy.map(\.length).max() ?? 0)
-        guard budget.isHeld(chunks.count * Content.referenceBytes + longest) else {
+        try Content.hold(chunks.count * Content.referenceBytes + longest, in: budget)
+    }
+
+    private static func hold(_ bytes: Int, in budget: BodyBudget) throws(Failure) {
+        guard budget.isHeld(bytes) else {
             throw Failure(
                 .busy,
                 "Too much is sent to your account at once, or this document is too large for the "
@@ -115,23 +119,59 @@ package struct Content: Sendable {
 }
 
 extension Content {
-    /// The files and directories that a version consists of. A plain file has one, without a path.
+    /// The wanted ones of the files and directories of which a version consists. A plain file has
+    /// one, without a path.
     ///
-    /// - Parameter budget: Counts the lists of chunks, if the caller holds them for long or often.
+    /// - Parameters:
+    ///   - budget: Counts all of them, with their lists of chunks.
+    ///   - isWanted: Gets the number of each, from 0, without the list of chunks.
     /// - Throws: `.notFound`, `.tooLarge`; `.busy` if they do not fit the budget.
     package static func entries(
         of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction,
-        holding budget: BodyBudget? = nil
+        holding budget: BodyBudget, where isWanted: (Int, Manifest.Entry) -> Bool
     ) throws -> [Manifest.Entry] {
-        guard let bytes = try transaction.manifest(of: revision, in: volume),
-            let outline = ManifestOutline(encoded: bytes)
-        else { throw Failure(.notFound, "The hub does not have this version.") }
+        let (bytes, outline) = try outline(
+            of: revision, in: volume, transaction, holding: budget, where: isWanted)
         let count = outline.entries.reduce(0) { $0 + $1.chunks.count }
-        try budget?.hold(count * referenceBytes)
-        guard count <= HubLimits.references, let manifest = Manifest(encoded: bytes) else {
+        try hold(outline.entries.count * entryBytes + count * referenceBytes, in: budget)
+        guard count <= HubLimits.references,
+            let manifest = Manifest(encoded: bytes, where: isWanted)
+        else {
             throw Failure(
                 .tooLarge, "This version is too large for the hub's pages and WebDAV.")
         }
         return manifest.entries
+    }
+
+    /// The same without lists of chunks.
+    package static func rows(
+        of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction,
+        holding budget: BodyBudget, where isWanted: (Int, Manifest.Entry) -> Bool
+    ) throws -> [Manifest.Entry] {
+        let (_, outline) = try outline(
+            of: revision, in: volume, transaction, holding: budget, where: isWanted)
+        try hold(outline.entries.count * entryBytes, in: budget)
+        return outline.entries.map(\.entry)
+    }
+
+    /// What an entry takes without its list of chunks, with a path of usual length.
+    private static let entryBytes = MemoryLayout<Manifest.Entry>.stride + 128
+
+    private static func outline(
+        of revision: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction,
+        holding budget: BodyBudget, where isWanted: (Int, Manifest.Entry) -> Bool
+    ) throws -> ([UInt8], ManifestOutline) {
+        let unknown = Failure(.notFound, "The hub does not have this version.")
+        guard let bytes = try transaction.manifest(of: revision, in: volume) else { throw unknown }
+        var held = bytes.count
+        try hold(held, in: budget)
+        let outline = try ManifestOutline(encoded: bytes) { number, entry throws(Failure) in
+            guard isWanted(number, entry) else { return false }
+            held += entryBytes
+            try hold(held, in: budget)
+            return true
+        }
+        guard let outline else { throw unknown }
+        return (bytes, outline)
     }
 }

@@ -26,7 +26,11 @@ package final class Hub: Sendable {
     let bodies: SharedBudget<Identifier>
     /// Held while a transaction writes.
     let turns: RoundRobinLock
-    package let perAccountLock = PerAccountLock()
+    /// Held by what needs much processor time or memory, so that no account can take all of either.
+    package let perAccountLock = KeyedLock()
+    /// Held by a commit of a device that has no journal of its own: the numbers of its operations
+    /// have no gaps, so its requests commit one after another.
+    let perDeviceLock = KeyedLock()
     /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
     let largePageLock = RoundRobinLock()
     package let limits: CallerLimits

@@ -64,10 +64,14 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             (isReading, isAnswering) = (true, true)
+            let path = head.path ?? ""
+            // These pages look at the session in the cookie before they read a body.
+            let isPage =
+                path.hasPrefix(Routes.volumePages + "/") && head.headerFields[.cookie] != nil
             let isUnauthenticated =
-                head.headerFields[.authorization] == nil
-                || head.path?.hasPrefix(Routes.enrol) ?? true
-            let isLong = head.path?.hasPrefix(Routes.webDAV + "/") ?? false
+                !isPage && head.headerFields[.authorization] == nil
+                || path.hasPrefix(Routes.enrol)
+            let isLong = isPage || path.hasPrefix(Routes.webDAV + "/")
             longBytes = isLong && !isUnauthenticated ? 0 : nil
             expect(
                 within: isUnauthenticated ? limits.unauthenticatedSeconds : limits.requestSeconds,
@@ -81,8 +85,8 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelRead(data)
     }
 
-    /// A document arrives by WebDAV in one body, which may be as long as many requests of a device.
-    /// It has a new deadline for each part that is as long as one of those.
+    /// A document arrives from a page or by WebDAV in one body, which may be as long as many
+    /// requests of a device. It has a new deadline for each part that is as long as one of those.
     private func count(_ bytes: Int, _ context: ChannelHandlerContext) {
         guard let before = longBytes else { return }
         longBytes = before + bytes

@@ -27,6 +27,7 @@ struct HubPage {
         let done: String?
         let facts: [Fact]
         let isDamaged: Bool
+        let plot: Plot?
     }
 
     private struct AccountView {
@@ -52,16 +53,23 @@ struct HubPage {
         let value: String
     }
 
+    private struct Plot {
+        let picture: String
+        let caption: String
+    }
+
     func answer() async throws -> Response {
         try await page(done: try session.call.query["done"] == nil ? nil : "The change is made.")
     }
 
     private func page(code: Code? = nil, done: String? = nil) async throws -> Response {
-        let (rows, damaged) = try await hub.ledger.read { transaction in
+        let (rows, damaged, times, days) = try await hub.ledger.read { transaction in
             (
                 try transaction.accountRows(limit: PageLimits.accounts),
                 try transaction.row(
-                    "SELECT count(*) FROM chunks WHERE state = 2 AND uses > 0", [])?.integer(0) ?? 0
+                    "SELECT count(*) FROM chunks WHERE state = 2 AND uses > 0", [])?.integer(0)
+                    ?? 0,
+                try MaintenanceTimes(transaction), try StorageHistory(transaction).all()
             )
         }
         let (packs, quarantined) = (
@@ -79,12 +87,29 @@ struct HubPage {
             Fact(term: "Open feeds", value: "\(hub.feeds.count)"),
             Fact(term: "Damaged chunks that versions need", value: "\(damaged)"),
             Fact(term: "Packs in quarantine", value: "\(quarantined.count)"),
+            Fact(
+                term: "Last collection of unused chunks",
+                value: times.collected.map { ShownTime($0).text } ?? "not yet"),
+            Fact(
+                term: "Last backup (concord hub backup)",
+                value: times.backedUp.map { ShownTime($0).text } ?? "never"),
         ]
         let view = View(
             frame: Frame(title: "This hub", session), token: session.formToken,
             accounts: rows.enumerated().map { account($0.element, $0.offset) }, code: code,
-            done: done, facts: facts, isDamaged: damaged > 0)
+            done: done, facts: facts, isDamaged: damaged > 0,
+            plot: StoragePlot(days).map {
+                Plot(picture: PagePath.plotAddress, caption: $0.caption)
+            })
         return Answer.page("hub", view)
+    }
+
+    func plot() async throws -> Response {
+        let days = try await hub.ledger.read { try StorageHistory($0).all() }
+        guard let plot = StoragePlot(days) else {
+            throw Failure(.notFound, "What is stored is known of less than two days.")
+        }
+        return plot.answer()
     }
 
     private func account(_ row: AccountRow, _ number: Int) -> AccountView {

@@ -101,8 +101,7 @@ struct ComparePage {
 
     private func text(_ revision: Revision) async throws -> String? {
         guard revision.size <= PageLimits.comparedBytes else { return nil }
-        guard let entry = try await Document(place).entries(of: revision).first else { return nil }
-        let content = try place.content(entry)
+        let content = try place.content(try await Document(place).file(of: revision))
         return ShownText.text(
             try await content.beginning(PageLimits.comparedBytes), isCut: false)
     }

@@ -50,11 +50,33 @@ struct Document: Sendable {
         }
     }
 
-    /// Returns the files of a version: one, or those of a package.
-    func entries(of revision: Revision) async throws -> [Manifest.Entry] {
-        let volume = place.volume.id
-        return try await place.session.hub.ledger.read {
-            try Content.entries(of: revision.id, in: volume, $0)
+    /// Returns the file of a version, or of a package the one of this number, from 0.
+    ///
+    /// - Throws: `.notFound`; `.busy`, `.tooLarge` if it takes too much memory.
+    func file(_ number: Int = 0, of revision: Revision) async throws -> Manifest.Entry {
+        let (volume, budget) = (place.volume.id, place.session.budget)
+        let found = try await place.session.hub.ledger.read {
+            try Content.entries(of: revision.id, in: volume, $0, holding: budget) { at, _ in
+                at == number
+            }
+        }
+        guard let entry = found.first, entry.kind == .file else {
+            throw Failure(.notFound, "This version has no such file.")
+        }
+        return entry
+    }
+
+    /// Returns the first files and directories of a package, and how many there are.
+    func parts(of revision: Revision, upTo limit: Int) async throws -> ([Manifest.Entry], Int) {
+        let (volume, budget) = (place.volume.id, place.session.budget)
+        return try await place.session.hub.ledger.read { transaction in
+            var count = 0
+            let parts = try Content.rows(of: revision.id, in: volume, transaction, holding: budget)
+            { number, _ in
+                count = number + 1
+                return number < limit
+            }
+            return (parts, count)
         }
     }
 

@@ -30,6 +30,9 @@ struct DocumentPage {
         let undelete: String
         let restore: String
         let settle: String
+        /// The page where the text is edited; nil if it cannot be.
+        let edit: String?
+        let change: ChangeForms?
         let token: String
         let position: String
         let currentID: String?
@@ -80,15 +83,14 @@ struct DocumentPage {
         let shown = item.current == nil ? nil : try await document.revision(query["revision"])
         let before = query["before"].flatMap { UInt64($0) }
         let history = try await document.history(before: before)
-        var (entries, preview) = ([Manifest.Entry](), Preview?.none)
-        if let shown {
-            entries = try await document.entries(of: shown)
-            if item.kind == .file, let entry = entries.first {
-                preview = try await Preview(place, shown, entry)
-            }
-        }
         let isPackage = item.kind == .package
-        let listed = Array(entries.enumerated().prefix(isPackage ? PageLimits.packageEntries : 0))
+        var (parts, count, preview) = ([Manifest.Entry](), 0, Preview?.none)
+        if let shown, isPackage {
+            (parts, count) = try await document.parts(
+                of: shown, upTo: PageLimits.packageEntries)
+        } else if let shown, item.kind == .file {
+            preview = try await Preview(document, shown)
+        }
         let version = shown.map { "?revision=\($0.id)" } ?? ""
         let view = View(
             frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
@@ -100,7 +102,8 @@ struct DocumentPage {
             isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
             hasForms: place.hasForms,
             undelete: place.address(.undelete), restore: place.address(.restore),
-            settle: place.address(.settle), token: place.session.formToken,
+            settle: place.address(.settle), edit: edit(shown, preview), change: ChangeForms(place),
+            token: place.session.formToken,
             position: place.position, currentID: item.current?.id.description,
             shownID: shown?.id.description, size: shown.map { Shown.size($0.size) },
             time: shown.map { ShownTime($0.note.saved) },
@@ -108,15 +111,25 @@ struct DocumentPage {
             target: item.target.map { Shown.name($0) },
             file: shown == nil || isPackage ? nil : place.address(.file) + version,
             preview: preview, isPackage: isPackage,
-            parts: listed.map { part($0.offset, $0.element, version) },
-            hiddenParts: isPackage && entries.count > listed.count
-                ? Shown.count(entries.count - listed.count, "more file", "more files") : nil,
+            parts: parts.enumerated().map { part($0.offset, $0.element, version) },
+            hiddenParts: count > parts.count
+                ? Shown.count(count - parts.count, "more file", "more files") : nil,
             isInConflict: !item.conflicts.isEmpty, live: place.live.map(self.version),
             hasVersions: !history.revisions.isEmpty,
             versions: history.revisions.map(self.version),
             more: history.hasMore
                 ? history.revisions.last.map { place.address() + "?before=\($0.sequence)" } : nil)
         return Answer.page("document", view)
+    }
+
+    /// Only the current version is edited, if it is a text or empty.
+    private func edit(_ shown: Revision?, _ preview: Preview?) -> String? {
+        let size = shown?.size ?? 0
+        guard place.hasForms, place.item.life.isAlive, place.item.kind == .file,
+            shown?.id == place.item.current?.id, FileType(name: place.item.name).mayBeText,
+            size == 0 || preview?.text != nil, size <= UInt64(PageLimits.editedBytes)
+        else { return nil }
+        return place.address(.edit)
     }
 
     private func part(_ number: Int, _ entry: Manifest.Entry, _ version: String) -> Part {

@@ -21,18 +21,17 @@ struct Download {
     func answer() async throws -> Response {
         let query = try place.session.call.query
         let document = Document(place)
-        let entries = try await document.entries(of: document.revision(query["revision"]))
-        let number = query["entry"].flatMap { Int($0) } ?? 0
-        guard entries.indices.contains(number), entries[number].kind == .file else {
-            throw Failure(.notFound, "This version has no such file.")
-        }
-        let entry = entries[number]
+        let entry = try await document.file(
+            query["entry"].flatMap { Int($0) } ?? 0, of: document.revision(query["revision"]))
         let name =
             entry.path.isEmpty
             ? place.item.name
             : String(
                 decoding: entry.path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-        return answer(try place.content(entry), named: name)
+        let content = try place.content(entry)
+        // It counts in the budget of the contents now.
+        try place.session.budget.hold(0)
+        return answer(content, named: name)
     }
 
     private func answer(_ content: Content, named name: String) -> Response {

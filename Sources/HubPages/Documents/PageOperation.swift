@@ -4,21 +4,26 @@ import Hummingbird
 import Model
 import Reconcile
 
-/// Changes an item from a form, by an operation as a device sends it.
+/// Changes an item from a form, by operations as a device sends them.
 struct PageOperation {
     private let place: Place
     private let form: Fields
+    private let changes: VolumeChanges
 
     /// - Throws: `.malformed` if the form does not come from a page of this session.
     init(_ place: Place) async throws {
         self.place = place
         form = try await place.session.form()
+        changes = try await place.changes(form)
     }
 
-    /// What the page says after the change. The address has the raw value.
+    /// What a page says after a change. The address has the raw value.
     enum Outcome: String {
         case restored, undeleted, renamed, settled, conflict
+        case saved, unchanged, uploaded, conflicts, beside, made, named, moved, movedBeside
+        case deleted, partly
 
+        /// - Parameter name: What the page shows.
         func sentence(_ name: String) -> String {
             switch self {
             case .restored: "The version that you chose is the current one now."
@@ -27,21 +32,64 @@ struct PageOperation {
                 "It is back as \(name), because another item has its former name now."
             case .settled: "The conflict is settled. The other versions are in the list."
             case .conflict: "Another version was saved meanwhile, so there is a conflict."
+            case .saved: "Your text is the current version now."
+            case .unchanged: "The text is the same as before, so there is no new version."
+            case .uploaded: "What you sent is saved."
+            case .conflicts:
+                "Other versions were saved meanwhile. Both are kept: look at the documents that "
+                    + "are in conflict."
+            case .beside:
+                "Something else got the same name meanwhile. What you sent is kept beside it, with "
+                    + "the name of this browser."
+            case .made: "The folder \(name) is made."
+            case .named: "It is called \(name) now."
+            case .moved: "\(name) is here now."
+            case .movedBeside:
+                "It is here as \(name), because another item got the name that you chose."
+            case .deleted: "It is among the deleted items now."
+            case .partly:
+                "Something in it was changed meanwhile, and is kept. The rest is deleted."
             }
+        }
+
+        func redirect(to address: String) -> Response {
+            Answer.redirect(to: address + "?done=\(rawValue)")
         }
     }
 
     func answer(_ view: PagePath.View) async throws -> Response {
-        let outcome =
-            switch view {
-            case .restore: try await restore()
-            case .settle: try await settle()
-            default: try await undelete()
+        switch view {
+        case .restore: return try await restore().redirect(to: place.address())
+        case .settle: return try await settle().redirect(to: place.address())
+        case .makeFolder: return try await makeFolder()
+        case .rename:
+            let outcome = try await move(
+                to: place.item.placement.parent, named: form["name"] ?? "")
+            return (outcome == .moved ? .named : outcome).redirect(to: place.address())
+        case .move:
+            guard let target = form["to"].flatMap({ Identifier($0) }) else {
+                throw Failure(.malformed, "The form does not say to which folder.")
             }
-        return Answer.redirect(to: place.address() + "?done=\(outcome.rawValue)")
+            return try await move(to: target, named: place.item.name).redirect(to: place.address())
+        case .delete: return try await delete()
+        default: return try await undelete().redirect(to: place.address())
+        }
     }
 
-    // MARK: The changes
+    static let changed = Failure(
+        .collection,
+        "This has changed meanwhile. Load its page again. Nothing was done.")
+
+    /// - Throws: `.collection` if the hub decided that the change comes too late.
+    private func commit(_ change: Change, _ content: RevisionContent? = nil) async throws
+        -> Verdict
+    {
+        let verdict = try await changes.commit(.init(place.item.id, change, content))
+        if case .overruled = verdict { throw PageOperation.changed }
+        return verdict
+    }
+
+    // MARK: Versions
 
     /// Makes a former version current, as a new version with the same contents.
     private func restore() async throws -> Outcome {
@@ -62,98 +110,117 @@ struct PageOperation {
         guard shown.contains(where: { $0.id == kept.id }) else { throw PageOperation.changed }
         let others = shown.map(\.id).filter { $0 != kept.id }
         guard kept.id != place.item.current?.id else {
-            _ = try await commit(.resolve(others, nil), nil)
+            _ = try await commit(.resolve(others, nil))
             return .settled
         }
         return try await commit(kept, parents: shown) { .resolve(others, $0) } == .conflict
             ? .conflict : .settled
     }
 
-    private func undelete() async throws -> Outcome {
-        try await commit(.restore, nil) == .bounced ? .renamed : .undeleted
-    }
-
-    private static let changed = Failure(
-        .collection, "The document has changed meanwhile. Load its page again. Nothing was done.")
-
     /// Commits a new version with the contents of an old one.
     private func commit(
         _ old: Revision, parents: [Revision], _ change: (Revision) -> Change
     ) async throws -> Verdict {
-        let (volume, caller, time) = (place.volume.id, place.session.caller, place.now)
-        let (content, device) = try await place.session.hub.ledger.read { transaction in
-            let devices = try transaction.devices.entries(of: caller.account)
-            return (
-                try transaction.content(of: old.id, in: volume),
-                devices.first { $0.id == caller.device }?.name ?? ""
-            )
-        }
-        let note = Revision.Note(
-            deviceName: device, person: caller.user, program: "", name: place.item.name,
-            modified: time, saved: time)
-        let new = Revision(
-            id: .random(), parents: parents.prefix(HubLimits.parents).map(\.id),
-            content: old.content, size: old.size,
-            moment: Moment(time: time, device: caller.device), note: note)
+        let (new, content) = try await changes.copy(
+            of: old, parents: parents.map(\.id), named: place.item.name, modified: changes.time)
         return try await commit(change(new), content)
     }
 
-    // MARK: Committing
-
-    /// How often another request of the same session may take the number first.
-    private static let attempts = 20
-
-    private func commit(_ change: Change, _ content: RevisionContent?) async throws -> Verdict {
-        let base = try base()
-        for attempt in 1... {
-            do {
-                return try await commit(change, content, base)
-            } catch let failure as Failure
-                where [.copied, .gap].contains(failure.code) && attempt < PageOperation.attempts
-            {
-                continue
-            }
-        }
-        throw PageOperation.changed
+    private func undelete() async throws -> Outcome {
+        try await commit(.restore) == .bounced ? .renamed : .undeleted
     }
 
-    /// The position of the journal that the page showed.
-    private func base() throws(Failure) -> UInt64 {
-        let parts = form["position"]?.split(separator: "-") ?? []
-        guard parts.count == 2, parts[0] == place.volume.epoch.description,
-            let head = UInt64(parts[1]), head <= place.head
-        else { throw PageOperation.changed }
-        return head
+    // MARK: Names and places
+
+    private func makeFolder() async throws -> Response {
+        try place.checkCanChange()
+        guard place.item.kind == .directory else {
+            throw Failure(.malformed, "Folders can be made in folders only.")
+        }
+        let name = form["name"] ?? ""
+        try await checkIsFree(name, in: place.item.id)
+        let step = changes.folder(named: name, in: place.item.id)
+        switch try await changes.commit(step) {
+        case .overruled: throw PageOperation.changed
+        case .bounced: return Outcome.beside.redirect(to: place.address())
+        case .unified(let other):
+            return Outcome.made.redirect(to: PagePath.address(place.volume.id, other))
+        default: return Outcome.made.redirect(to: PagePath.address(place.volume.id, step.item))
+        }
     }
 
-    private func commit(
-        _ change: Change, _ content: RevisionContent?, _ base: UInt64
-    ) async throws -> Verdict {
-        let (volume, caller, hub) = (place.volume, place.session.caller, place.session.hub)
-        let (epoch, last) = try await hub.ledger.read { transaction in
-            let epoch = try transaction.devices.epoch(of: caller.device)
-            return (
-                epoch,
-                try transaction.operations.lastNumber(
-                    of: caller.device, epoch: epoch, in: volume.id)
-            )
+    /// - Throws: `.malformed` if no item can have the name, or another one has it.
+    private func checkIsFree(_ name: String, in folder: Identifier) async throws {
+        if let objection = Name(name).objection {
+            throw Failure(.malformed, "\(objection) Nothing was done.")
         }
-        let operation = Operation(
-            id: OperationID(device: caller.device, epoch: epoch, number: last + 1),
-            item: place.item.id, moment: Moment(time: place.now, device: caller.device),
-            base: base, change: change)
-        let request = CommitRequest(
-            device: caller.device, epoch: epoch, volumeEpoch: volume.epoch, collection: nil,
-            operations: [OperationEntry(operation, content: content)], sent: place.now)
-        let answer = try await hub.commit(
-            request, to: volume.id, for: caller, keepsContents: false)
-        guard let result = answer.results.first, let verdict = result.verdict else {
-            let refusal = answer.results.first?.refusal
+        let (key, volume) = (changes.names.key(name), place.volume.id)
+        let holder = try await changes.hub.ledger.read {
+            try $0.holder(of: key, in: folder, volume: volume)
+        }
+        guard holder == nil || holder == place.item.id else {
             throw Failure(
-                refusal?.code == .quota ? .quota : .malformed,
-                refusal?.message ?? "The hub refused the change.")
+                .malformed,
+                "There is something of the name \(Shown.name(name)) already. Nothing was done.")
         }
-        if case .overruled = verdict { throw PageOperation.changed }
-        return verdict
+    }
+
+    private func move(to folder: Identifier, named name: String) async throws -> Outcome {
+        try place.checkCanChange()
+        guard !place.isRoot else {
+            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
+        }
+        // Somebody else has moved it since the page was shown.
+        guard place.item.placedSequence <= changes.base else { throw PageOperation.changed }
+        let target = try await Place(folder, in: place.volume, place.session)
+        guard target.item.kind == .directory, target.item.life.isAlive else {
+            throw Failure(.malformed, "Nothing can be moved there. Nothing was done.")
+        }
+        guard target.item.id != place.item.id,
+            !target.folders.contains(where: { $0.id == place.item.id })
+        else { throw Failure(.malformed, "A folder cannot be moved into itself.") }
+        try await checkIsFree(name, in: target.item.id)
+        let placement = changes.placement(name, in: target.item.id)
+        return try await commit(.move(placement, base: place.item.placedBy)) == .bounced
+            ? .movedBeside : .moved
+    }
+
+    /// What is deleted goes to the trash, as when a device deletes it. What the page did not show
+    /// stays.
+    private func delete() async throws -> Response {
+        try place.checkCanChange()
+        guard !place.isRoot else {
+            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
+        }
+        let step = VolumeChanges.Step(place.item.id, .delete(current: nil))
+        switch try await changes.commit(step) {
+        case .overruled(.partly): return Outcome.partly.redirect(to: place.address())
+        case .overruled(.alreadyGone): break
+        case .overruled: throw PageOperation.changed
+        default: break
+        }
+        return Outcome.deleted.redirect(
+            to: PagePath.address(place.volume.id, place.item.placement.parent))
+    }
+}
+
+extension Place {
+    /// The changes of a form, which has seen what its page showed.
+    ///
+    /// - Throws: `.collection` if the page showed another epoch of the volume.
+    func changes(_ form: Fields) async throws -> VolumeChanges {
+        let parts = form["position"]?.split(separator: "-") ?? []
+        guard parts.count == 2, parts[0] == volume.epoch.description,
+            let head = UInt64(parts[1]), head <= self.head
+        else { throw PageOperation.changed }
+        return try await VolumeChanges(
+            volume, of: session.hub, for: session.caller, seenUpTo: head, program: "")
+    }
+
+    /// - Throws: `.malformed` for what is deleted.
+    func checkCanChange() throws(Failure) {
+        guard item.life.isAlive else {
+            throw Failure(.malformed, "This was deleted. Undelete it first. Nothing was done.")
+        }
     }
 }

@@ -27,7 +27,8 @@ struct Preview: Sendable {
     }
 
     /// Returns nil if a page cannot show such contents.
-    init?(_ place: Place, _ revision: Revision, _ entry: Manifest.Entry) async throws {
+    init?(_ document: Document, _ revision: Revision) async throws {
+        let place = document.place
         let address = place.address(.preview) + "?revision=\(revision.id)"
         let type = FileType(name: place.item.name)
         switch type.preview {
@@ -36,7 +37,7 @@ struct Preview: Sendable {
         case .text, nil:
             guard type.mayBeText else { return nil }
             do {
-                let content = try place.content(entry)
+                let content = try place.content(try await document.file(of: revision))
                 let bytes = try await content.beginning(PageLimits.textBytes)
                 guard let text = ShownText.text(bytes, isCut: content.size > UInt64(bytes.count))
                 else { return nil }
@@ -45,7 +46,9 @@ struct Preview: Sendable {
                     return
                 }
                 self.init(text: text, isCut: content.size > UInt64(bytes.count))
-            } catch let failure as Failure where [.missing, .busy].contains(failure.code) {
+            } catch let failure as Failure
+                where [.missing, .busy, .tooLarge].contains(failure.code)
+            {
                 self.init(message: failure.message)
             }
         }

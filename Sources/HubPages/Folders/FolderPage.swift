@@ -21,6 +21,9 @@ struct FolderPage {
         let isDeleted: Bool
         /// The form that brings back this folder; nil if it was not deleted.
         let undelete: String?
+        /// The forms that add something; nil if the account may not, or the folder was deleted.
+        let adds: Additions?
+        let change: ChangeForms?
         let token: String
         let position: String
         let done: String?
@@ -43,6 +46,11 @@ struct FolderPage {
         let isInConflict: Bool
         /// The form that brings back this item; nil if it was not deleted.
         let back: String?
+    }
+
+    private struct Additions {
+        let upload: String
+        let make: String
     }
 
     private struct Pager {
@@ -73,7 +81,9 @@ struct FolderPage {
             summary: summary(listing, isDeleted), rows: listing.items.map(row),
             isEmpty: listing.items.isEmpty, isDeleted: isDeleted,
             undelete: isGone && place.hasForms ? place.address(.undelete) : nil,
-            token: place.session.formToken,
+            adds: isDeleted || !place.hasForms
+                ? nil : Additions(upload: place.address(.upload), make: place.address(.makeFolder)),
+            change: isDeleted ? nil : ChangeForms(place), token: place.session.formToken,
             position: place.position,
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),

@@ -98,14 +98,3 @@ struct Place: Sendable {
         let name: String
     }
 }
-
-extension ItemState {
-    /// The root is not in the ledger.
-    fileprivate static var volumeRoot: ItemState {
-        let placement = Placement(
-            parent: .root, name: "", key: NameKey([]), spare: "", spareKey: NameKey([]))
-        return ItemState(
-            id: .root, kind: .directory, placement: placement, placedBy: .unknown,
-            placedAt: Moment(time: 0, device: .root), placedSequence: 0, sequence: 0)
-    }
-}

@@ -1,6 +1,8 @@
 // Everything works without this script. It shows times in the browser's time zone, moves through
-// lists with the arrow keys, and shows changes of the volume when they happen.
+// lists with the arrow keys, shows changes of the volume when they happen, and sends files that are
+// dropped, one after another, with their progress.
 "use strict";
+document.documentElement.classList.add("script");
 
 const [exact, format] = ["medium", "short"].map(
   (timeStyle) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }));
@@ -42,7 +44,8 @@ async function refresh(position) {
     localTimes(fresh);
     shown = position;
     const focused = document.activeElement;
-    if (old.innerHTML === fresh.innerHTML || old.querySelector("form:focus-within")) return;
+    const isInUse = old.querySelector("form:focus-within, details.change[open]");
+    if (old.innerHTML === fresh.innerHTML || isInUse) return;
     const address = old.contains(focused) && focused.getAttribute("href");
     old.replaceChildren(...fresh.childNodes);
     if (address) [...old.querySelectorAll("a")].find((a) => a.getAttribute("href") === address)?.focus();
@@ -71,3 +74,81 @@ if (live) {
   addEventListener("pagehide", () => source?.close());
   listen();
 }
+
+// Files: those that are chosen and those that are dropped anywhere on a folder's page.
+const sending = { list: null, queue: [], isBusy: false };
+const uploadForm = () => document.querySelector("form.upload");
+
+function send(files, form) {
+  if (!sending.list) {
+    const box = document.createElement("section");
+    box.className = "sending";
+    box.setAttribute("aria-label", "Files that are sent");
+    sending.list = box.appendChild(document.createElement("ul"));
+    sending.list.setAttribute("aria-live", "polite");
+    document.querySelector("main").before(box);
+  }
+  // What the form says now, because the page may be replaced before the file is sent.
+  const fields = [...form.querySelectorAll("input[type=hidden]")].map((one) => [one.name, one.value]);
+  for (const file of files) {
+    const item = sending.list.appendChild(document.createElement("li"));
+    item.appendChild(document.createElement("bdi")).textContent = file.name;
+    const bar = item.appendChild(document.createElement("progress"));
+    bar.setAttribute("aria-label", `Progress of ${file.name}`);
+    const says = item.appendChild(document.createElement("span"));
+    sending.queue.push({ file, fields, bar, says, item, action: form.action });
+  }
+  next();
+}
+
+function next() {
+  const one = !sending.isBusy && sending.queue.shift();
+  if (!one) return;
+  sending.isBusy = true;
+  const data = new FormData();
+  for (const [name, value] of one.fields) data.append(name, value);
+  data.append("modified", Math.max(0, one.file.lastModified));
+  data.append("files", one.file);
+  const request = new XMLHttpRequest();
+  request.open("POST", one.action);
+  request.responseType = "document";
+  request.upload.onprogress = (event) => {
+    if (event.lengthComputable) [one.bar.max, one.bar.value] = [event.total, event.loaded];
+  };
+  request.onloadend = () => {
+    const page = request.response;
+    const isDone = request.status === 200;
+    one.bar.remove();
+    one.item.className = isDone ? "good" : "bad";
+    one.says.textContent = page?.querySelector(isDone ? "main [role=status]" : "main p")?.textContent
+      ?? "The connection ended before the file was sent, so nothing was saved.";
+    sending.isBusy = false;
+    if (sending.queue.length) next();
+    else refresh("sent");
+  };
+  request.send(data);
+}
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("form.upload input[type=file]")) return;
+  send([...event.target.files], event.target.form);
+  event.target.value = "";
+  event.target.blur();
+});
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  addEventListener(kind, (event) => {
+    const form = uploadForm();
+    if (!form || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    form.classList.toggle("over", kind === "dragover");
+    if (kind !== "drop") return;
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.());
+    // A browser gives a folder that is dropped as a file that cannot be read.
+    send([...event.dataTransfer.files].filter((_, index) => !entries[index]?.isDirectory), form);
+  });
+}
+addEventListener("beforeunload", (event) => {
+  const text = document.querySelector("form.edit:not(.sent) textarea");
+  if (sending.isBusy || (text && text.value !== text.defaultValue)) event.preventDefault();
+});
+document.addEventListener("submit", (event) => event.target.classList.add("sent"));

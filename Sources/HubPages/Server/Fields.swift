@@ -1,23 +1,28 @@
 import HubProtocol
 
-/// The fields of a form or of an address, in the encoding `application/x-www-form-urlencoded`.
+/// The fields of a form or of an address.
 struct Fields: Sendable {
-    private let values: [String: [String]]
+    private var values: [String: [String]] = [:]
 
+    init() {}
+
+    /// - Parameter text: In the encoding `application/x-www-form-urlencoded`.
     /// - Throws: `.malformed`.
     init(_ text: some StringProtocol) throws(Failure) {
         let pairs = text.utf8.split(separator: UInt8(ascii: "&"))
         guard pairs.count <= PageLimits.fields else {
             throw Failure(.malformed, "There are more than \(PageLimits.fields) fields.")
         }
-        var values: [String: [String]] = [:]
         for pair in pairs {
             let parts = pair.split(
                 separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
             let name = try Fields.decoded(parts[0])
-            values[name, default: []].append(parts.count == 2 ? try Fields.decoded(parts[1]) : "")
+            add(name, parts.count == 2 ? try Fields.decoded(parts[1]) : "")
         }
-        self.values = values
+    }
+
+    mutating func add(_ name: String, _ value: String) {
+        values[name, default: []].append(value)
     }
 
     /// The field's only value; nil if there is none, or more than one.

@@ -106,13 +106,15 @@ struct PageCall: Sendable {
         let caller = try await hub.devices.caller(token: sessionToken ?? "", as: use)
         let isOwner = try await hub.ledger.read { try Owners.contains(caller.account, $0) }
         return Session(
-            call: self, caller: caller, token: sessionToken ?? "", isOwner: isOwner)
+            call: self, caller: caller, token: sessionToken ?? "", isOwner: isOwner,
+            budget: BodyBudget(of: hub, for: caller.account))
     }
 }
 
 /// The limits of what pages accept and show.
 enum PageLimits {
     static let formBytes = 64 << 10
+    /// The fields of a form, its files included.
     static let fields = 1000
     /// Items on one page of a folder.
     static let rows = 200
@@ -122,8 +124,11 @@ enum PageLimits {
     static let sortedBytes = 32 << 20
     /// The bytes of a text that a page shows.
     static let textBytes = 256 << 10
-    /// The bytes of a text that is compared with another one.
+    /// The bytes of a text that is compared with another one, or edited.
     static let comparedBytes = 512 << 10
+    static let editedBytes = 512 << 10
+    /// Files in one form.
+    static let files = 200
     /// Files of a package on its page.
     static let packageEntries = 1000
     /// Versions on one page of a document.

@@ -7,7 +7,7 @@ import Model
 enum PagePath: Hashable {
     case start, volumes, signIn, signOut, devices
     case revoke(Identifier)
-    case hub
+    case hub, storagePlot
     case account(Identifier, AccountForm)
     case asset(String)
     case item(volume: Identifier, item: Identifier, View)
@@ -28,16 +28,38 @@ enum PagePath: Hashable {
         /// The last changes of a volume, and an event for each new one.
         case activity, events
         /// Forms that change the item.
-        case restore, undelete, settle
+        case restore, undelete, settle, rename, delete
+        /// Forms that add something to a folder.
+        case upload
+        case makeFolder = "folder"
+        /// Pages with a form, and its target: a text, and the folders into which the item can be
+        /// moved.
+        case edit, move
 
-        var isForm: Bool { [.restore, .undelete, .settle].contains(self) }
+        /// Whether it is for accounts only that may change the volume.
+        var changes: Bool {
+            switch self {
+            case .restore, .undelete, .settle, .rename, .delete, .upload, .makeFolder, .edit,
+                .move:
+                true
+            case .page, .file, .preview, .compare, .activity, .events: false
+            }
+        }
+
+        var methods: [HTTPRequest.Method] {
+            switch self {
+            case .edit, .move: [.get, .head, .post]
+            default: changes ? [.post] : [.get, .head]
+            }
+        }
     }
 
-    static let top = "/web"
+    static let top = Routes.pages
     static let signInAddress = top + "/signin"
     static let devicesAddress = top + "/devices"
 
     static let hubAddress = top + "/hub"
+    static let plotAddress = hubAddress + "/storage.svg"
 
     static func account(_ account: Identifier, _ form: AccountForm) -> String {
         "\(hubAddress)/\(account)/\(form.rawValue)"
@@ -59,6 +81,7 @@ enum PagePath: Hashable {
         case 2 where parts[1] == "signout": self = .signOut
         case 2 where parts[1] == "devices": self = .devices
         case 2 where parts[1] == "hub": self = .hub
+        case 3 where parts[1] == "hub" && parts[2] == "storage.svg": self = .storagePlot
         case 4 where parts[1] == "hub":
             guard let form = AccountForm(rawValue: parts[3]) else { throw Self.unknown }
             self = .account(try Self.id(parts[2]), form)
@@ -98,7 +121,7 @@ enum PagePath: Hashable {
         switch self {
         case .signIn: [.get, .head, .post]
         case .signOut, .revoke, .account: [.post]
-        case .item(_, _, let view) where view.isForm: [.post]
+        case .item(_, _, let view): view.methods
         default: [.get, .head]
         }
     }

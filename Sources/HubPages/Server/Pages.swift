@@ -40,7 +40,7 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut, .devices, .revoke, .hub, .account:
+        case .volumes, .item, .signOut, .devices, .revoke, .hub, .storagePlot, .account:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -55,6 +55,7 @@ package struct Pages: PageServer {
         switch path {
         case .signOut: return try await SignIn(session.call).signOut(session)
         case .hub: return try await HubPage(session).answer()
+        case .storagePlot: return try await HubPage(session).plot()
         case .account(let account, .quota):
             return try await HubPage(session).setQuota(of: account)
         case .account(let account, .invite):
@@ -63,7 +64,7 @@ package struct Pages: PageServer {
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
             let volume = try await hub.volume(
-                volume, for: session.caller, to: view.isForm ? .pageForm : .page)
+                volume, for: session.caller, to: view.changes ? .pageForm : .page)
             return try await answer(view, item, volume, session)
         default: return try await VolumesPage(session).answer()
         }
@@ -82,7 +83,11 @@ package struct Pages: PageServer {
         case .compare: return try await ComparePage(place).answer()
         case .activity: return try await ActivityPage(place).answer()
         case .events: return Events(place).answer()
-        case .restore, .undelete, .settle:
+        case .upload: return try await UploadedFiles.receive(into: place)
+        case .edit: return try await EditPage(place).answer()
+        case .move where session.call.request.method != .post:
+            return try await MovePage(place).answer()
+        case .restore, .undelete, .settle, .rename, .delete, .makeFolder, .move:
             return try await PageOperation(place).answer(view)
         }
     }

@@ -12,6 +12,8 @@ struct Session: Sendable {
     let token: String
     /// Whether the account owns the hub (`concord hub user owner`).
     let isOwner: Bool
+    /// What the request holds in memory.
+    let budget: BodyBudget
 
     var hub: Hub { call.hub }
 

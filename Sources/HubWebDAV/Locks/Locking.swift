@@ -34,7 +34,7 @@ struct Locking {
         guard let volume = place.access?.volume, !place.isPart else {
             throw Refusal(403, "Only what is in a volume can be locked, and packages as a whole.")
         }
-        let changes = try await Changes(volume, session)
+        let changes = try await VolumeChanges(volume, session)
         let locks = try await Locks(volume, session)
         try await locks.checkHeader(place)
         // What does not exist yet becomes an empty document.
@@ -134,7 +134,7 @@ struct Locking {
 
     private func refresh() async throws -> Response {
         guard let volume = place.access?.volume else { throw Place.nothing }
-        _ = try await Changes(volume, session)
+        _ = try await VolumeChanges(volume, session)
         let locks = try await Locks(volume, session)
         let tokens = Set(locks.header?.tokens.compactMap(Lock.token) ?? [])
         let own = locks.covering(place).filter {

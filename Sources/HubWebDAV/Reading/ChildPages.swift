@@ -6,7 +6,8 @@ import Reconcile
 /// The alive items in a directory, page by page, in the order of the keys of their names. A page is
 /// small in memory, however large the directory is.
 struct ChildPages: Sendable {
-    let session: Session
+    let hub: Hub
+    let caller: Caller
     let volume: Identifier
     let folder: Identifier
     /// The key of the last name that was read.
@@ -16,8 +17,10 @@ struct ChildPages: Sendable {
     private static let rows = 200
     private static let bytes = 1 << 20
 
-    init(of folder: Identifier, in volume: Identifier, _ session: Session) {
-        self.session = session
+    init(
+        of folder: Identifier, in volume: Identifier, _ hub: Hub, for caller: Caller
+    ) {
+        (self.hub, self.caller) = (hub, caller)
         self.volume = volume
         self.folder = folder
     }
@@ -27,8 +30,8 @@ struct ChildPages: Sendable {
     /// - Throws: Also if the account is no member any more.
     mutating func next() async throws -> [ItemState]? {
         guard !isAtEnd else { return nil }
-        let (volume, folder, caller, after) = (volume, folder, session.caller, after)
-        let (items, last) = try await session.hub.ledger.read { transaction in
+        let (volume, folder, caller, after) = (volume, folder, caller, after)
+        let (items, last) = try await hub.ledger.read { transaction in
             _ = try transaction.membership.volume(volume, of: caller, for: .page)
             let rows = try transaction.rows(
                 """

@@ -54,7 +54,8 @@ struct Download {
         }
         let entries = try await place.session.hub.ledger.read {
             [budget = place.session.budget] in
-            try Content.entries(of: current.id, in: volume, $0, holding: budget)
+            try Content.entries(of: current.id, in: volume, $0, holding: budget) { at, _ in at == 0
+            }
         }
         guard let entry = entries.first else { throw Place.nothing }
         return entry

@@ -90,14 +90,16 @@ struct PropertySearch {
         guard let volume = place.access?.volume.id, let current = package.current else { return "" }
         let entries = try await session.hub.ledger.read {
             [budget = session.budget] in
-            try Content.entries(of: current.id, in: volume, $0, holding: budget)
+            try Content.entries(of: current.id, in: volume, $0, holding: budget) { _, entry in
+                let name = entry.path.dropFirst(path.count)
+                return entry.kind != .symlink && entry.path.starts(with: path) && !name.isEmpty
+                    && !name.contains(UInt8(ascii: "/"))
+            }
         }
         var text = ""
-        for entry in entries where entry.kind != .symlink && entry.path.starts(with: path) {
-            let name = entry.path.dropFirst(path.count)
-            guard !name.isEmpty, !name.contains(UInt8(ascii: "/")),
-                let name = String(validating: name, as: UTF8.self)
-            else { continue }
+        for entry in entries {
+            let bytes = entry.path.dropFirst(path.count)
+            guard let name = String(validating: bytes, as: UTF8.self) else { continue }
             text += Properties(entry, of: package, at: place.address.appending(name))
                 .response(to: request)
         }
@@ -110,7 +112,8 @@ struct PropertySearch {
         _ shown: ShownLocks, _ locks: [Lock]
     ) async throws -> Response {
         guard let volume = place.access?.volume.id else { throw Place.nothing }
-        var pages = ChildPages(of: folder.id, in: volume, session)
+        var pages = ChildPages(
+            of: folder.id, in: volume, session.hub, for: session.caller)
         // The first page is read before the answer begins, because only until then a failure can
         // have a status of its own.
         let page = try await pages.next()

@@ -83,9 +83,9 @@ struct Place: Sendable {
     ) throws -> Target {
         guard let current = package.current,
             let entry = try Content.entries(
-                of: current.id, in: volume.id, transaction, holding: budget
-            )
-            .first(where: { $0.path == path })
+                of: current.id, in: volume.id, transaction, holding: budget,
+                where: { $1.path == path }
+            ).first
         else { return .unreachable }
         return entry.kind == .symlink ? .hidden(package) : .part(entry, of: package)
     }
@@ -102,15 +102,6 @@ struct Place: Sendable {
 }
 
 extension ItemState {
-    /// The root is not in the ledger.
-    static var volumeRoot: ItemState {
-        let placement = Placement(
-            parent: .root, name: "", key: NameKey([]), spare: "", spareKey: NameKey([]))
-        return ItemState(
-            id: .root, kind: .directory, placement: placement, placedBy: .unknown,
-            placedAt: Moment(time: 0, device: .root), placedSequence: 0, sequence: 0)
-    }
-
     /// Nanoseconds since 1970; nil if it is unknown.
     var modified: Int64? {
         guard id != .root else { return nil }
@@ -118,12 +109,6 @@ extension ItemState {
             return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
         }
         return current?.note.modified ?? placedAt.time
-    }
-
-    /// The permission bits that devices share; nil if none has told them.
-    var mode: UInt16? {
-        guard let bytes = attributes["mode"]?.value, bytes.count == 2 else { return nil }
-        return UInt16(bytes[0]) << 8 | UInt16(bytes[1])
     }
 
     /// The strong validator of the document's contents.

@@ -6,32 +6,27 @@ import Hummingbird
 import Model
 import NIOCore
 
-/// What requests of the same device share.
-struct DeviceMemory: Sendable {
-    /// Makes the changes of one device wait for each other.
-    let queue = DeviceQueue()
-    let vacated = VacatedNames()
-}
-
 /// One request of a client whose password was right.
 struct Session: Sendable {
     let hub: Hub
     let request: Request
     let caller: Caller
-    let memory: DeviceMemory
+    /// What the programs of all requests have moved away.
+    let vacated: VacatedNames
     /// What the request holds in memory.
     let budget: BodyBudget
 
-    init(_ hub: Hub, _ request: Request, _ caller: Caller, _ memory: DeviceMemory) {
+    init(_ hub: Hub, _ request: Request, _ caller: Caller, _ vacated: VacatedNames) {
         self.hub = hub
         self.request = request
         self.caller = caller
-        self.memory = memory
+        self.vacated = vacated
         budget = BodyBudget(of: hub, for: caller.account)
     }
 
     /// - Throws: `.unauthenticated`, `.tooMany`.
-    init(_ hub: Hub, _ request: Request, _ client: PageClient, _ memory: DeviceMemory) async throws
+    init(_ hub: Hub, _ request: Request, _ client: PageClient, _ vacated: VacatedNames)
+        async throws
     {
         let words = request.headers[.authorization]?.split(separator: " ") ?? []
         guard words.count == 2, words[0].lowercased() == "basic",
@@ -46,7 +41,7 @@ struct Session: Sendable {
         let caller = try await hub.devices.caller(
             user: String(text[..<colon]), password: String(text[text.index(after: colon)...]),
             from: client.address)
-        self.init(hub, request, caller, memory)
+        self.init(hub, request, caller, vacated)
     }
 
     var now: Int64 { hub.clock() }

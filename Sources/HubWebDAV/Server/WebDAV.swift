@@ -6,7 +6,7 @@ import Hummingbird
 /// The hub's volumes for programs that know WebDAV (RFC 4918), below `/dav`.
 package struct WebDAV: PageServer {
     private let hub: Hub
-    private let memory = DeviceMemory()
+    private let vacated = VacatedNames()
 
     package init(_ hub: Hub) { self.hub = hub }
 
@@ -21,7 +21,7 @@ package struct WebDAV: PageServer {
         do {
             // Some clients ask what is possible before they have a password.
             if request.method == .options { return options }
-            let session = try await Session(hub, request, client, memory)
+            let session = try await Session(hub, request, client, vacated)
             return try await answer(session)
         } catch let refusal as Refusal {
             var answer = Reply.refusal(refusal)

@@ -26,7 +26,7 @@ struct DocumentWriter {
         guard encoding == "identity" else {
             throw Refusal(415, "A document is sent as it is, without Content-Encoding.")
         }
-        let changes = try await Changes(volume, session)
+        let changes = try await VolumeChanges(volume, session)
         try Conditions(session.request).check(exists: old != nil, tag: old?.tag)
         let locks = try await Locks(volume, session)
         try await locks.checkHeader(place)
@@ -36,14 +36,14 @@ struct DocumentWriter {
             try locks.checkAddition(of: place)
         }
         let modified = try modifiedTime() ?? changes.time
-        let received = try await ReceivedContents(
-            session, to: volume, replacing: old, modified: modified)
+        let contents = StoredContents(
+            try await receive(replacing: old, changes), mode: old?.mode, modified: modified,
+            changes.names)
         var answer: Response
         if let old {
-            let base = locks.base(of: old)
-            answer = try await replace(old, after: base, by: received, modified, changes)
+            answer = try await replace(old, after: locks.base(of: old), by: contents, changes)
         } else {
-            let (item, revision) = try await create(in: parent, received, modified, changes)
+            let (item, revision) = try await create(in: parent, contents, changes)
             answer = try await saved(item, revision, 201, changes)
         }
         if session.request.headers[.modifiedTime] != nil {
@@ -61,57 +61,70 @@ struct DocumentWriter {
         return Timestamp.span(seconds: Int64(seconds))
     }
 
-    private func revision(
-        _ received: ReceivedContents, _ parents: [Identifier], _ modified: Int64,
-        _ changes: Changes
-    ) -> Revision {
-        changes.revision(
-            changes.names.content(received.manifest), size: received.manifest.size,
-            parents: parents, named: place.address.name, modified: modified)
+    /// Receives the body.
+    ///
+    /// - Throws: A refusal with the status 411 if the client does not say how long the body is:
+    ///   how a document is cut depends on its length. `.quota`, `.busy`, `.tooLarge`, `.malformed`.
+    private func receive(
+        replacing old: ItemState?, _ changes: VolumeChanges
+    ) async throws -> [ChunkReference] {
+        guard session.request.headers[.contentRange] == nil else {
+            throw Failure(.malformed, "A part of a document cannot be sent (Content-Range).")
+        }
+        guard let size = session.length else {
+            throw Refusal(411, "The header Content-Length must say how long the document is.")
+        }
+        var receiver = try await ContentReceiver(
+            to: changes.volume, of: session.hub, for: session.caller, upTo: size,
+            replacing: old?.current?.size ?? 0, session.budget)
+        do {
+            try await session.request.forEachBodyPart { part in
+                try await receiver.append(part.readableBytesView)
+            }
+            guard receiver.count == size else { throw ContentReceiver.wrongLength }
+        } catch {
+            await receiver.abandon()
+            throw error
+        }
+        return try await receiver.finish()
     }
 
     /// Saves a version that follows the one that the program has seen, or the one that was current
     /// when the request began. If a device has saved another one meanwhile, both are kept, in
     /// conflict.
     private func replace(
-        _ old: ItemState, after base: Identifier?, by received: ReceivedContents, _ modified: Int64,
-        _ changes: Changes
+        _ old: ItemState, after base: Identifier?, by contents: StoredContents,
+        _ changes: VolumeChanges
     ) async throws -> Response {
-        let revision = revision(received, base.map { [$0] } ?? [], modified, changes)
-        try await changes.commit([
-            Changes.Step(old.id, .edit(revision), received.content),
-            Changes.Step(old.id, .attribute("modified", Changes.modified(modified))),
-        ])
+        let (steps, revision) = changes.edit(old, after: base.map { [$0] } ?? [], contents)
+        try await changes.commit(steps)
         try await Locks.note(revision.id, of: old.id, place)
         return try await saved(old.id, revision, 204, changes)
     }
 
     private func create(
-        in parent: ItemState, _ received: ReceivedContents, _ modified: Int64, _ changes: Changes
+        in parent: ItemState, _ contents: StoredContents, _ changes: VolumeChanges
     ) async throws -> (Identifier, Revision) {
-        let revision = revision(received, [], modified, changes)
-        let item = Identifier.random()
-        let creation = Creation(
-            kind: .file, placement: changes.placement(place.address.name, in: parent.id),
-            revision: revision,
-            attributes: ["mode": [0o1, 0o244], "modified": Changes.modified(modified)])
-        let verdict = try await changes.commit(
-            Changes.Step(item, .create(creation), received.content))
-        switch verdict {
+        let (step, creation) = changes.document(
+            named: place.address.name, in: parent.id, contents)
+        guard let revision = creation.revision else { throw Place.nothing }
+        switch try await changes.commit(step) {
         case .bounced:
             throw Refusal(
                 409,
                 "Another document got this name meanwhile. What you sent is kept beside it, as "
                     + "\(creation.placement.spare).")
         case .unified(let other): return (other, revision)
-        default: return (item, revision)
+        default: return (step.item, revision)
         }
     }
 
     /// Creates an empty document, because a program locks a name before it writes the document.
-    func createEmpty(in parent: ItemState, _ changes: Changes) async throws -> ItemState {
-        let empty = ReceivedContents(emptyAt: changes.time)
-        let (id, _) = try await create(in: parent, empty, changes.time, changes)
+    func createEmpty(
+        in parent: ItemState, _ changes: VolumeChanges
+    ) async throws -> ItemState {
+        let empty = StoredContents([], modified: changes.time, changes.names)
+        let (id, _) = try await create(in: parent, empty, changes)
         let volume = changes.volume.id
         let item = try await session.hub.ledger.read { try $0.item(id, in: volume) }
         guard let item else { throw Place.nothing }
@@ -120,7 +133,7 @@ struct DocumentWriter {
 
     /// The answer has a validator only if what was sent is current now.
     private func saved(
-        _ item: Identifier, _ revision: Revision, _ status: Int, _ changes: Changes
+        _ item: Identifier, _ revision: Revision, _ status: Int, _ changes: VolumeChanges
     ) async throws -> Response {
         let volume = changes.volume.id
         let now = try await session.hub.ledger.read { try $0.item(item, in: volume) }
@@ -139,15 +152,11 @@ struct DocumentWriter {
         default: break
         }
         let (volume, parent) = try place.writable()
-        let changes = try await Changes(volume, session)
+        let changes = try await VolumeChanges(volume, session)
         let locks = try await Locks(volume, session)
         try await locks.checkHeader(place)
         try locks.checkAddition(of: place)
-        let creation = Creation(
-            kind: .directory, placement: changes.placement(place.address.name, in: parent.id),
-            attributes: ["mode": [0o1, 0o355]])
-        let step = Changes.Step(.random(), .create(creation))
-        switch try await changes.commit(step) {
+        switch try await changes.commit(changes.folder(named: place.address.name, in: parent.id)) {
         case .unified, .bounced:
             throw Refusal(405, "Something else got this name meanwhile.")
         default: return Reply.empty(201)

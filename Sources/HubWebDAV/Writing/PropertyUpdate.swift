@@ -28,7 +28,7 @@ struct PropertyUpdate {
         }
         let item = try place.existingItem()
         let (volume, _) = try place.writable()
-        let changes = try await Changes(volume, place.session)
+        let changes = try await VolumeChanges(volume, place.session)
         try Conditions(place.session.request).check(exists: true, tag: item.tag)
         let locks = try await Locks(volume, place.session)
         try await locks.checkHeader(place)
@@ -37,7 +37,7 @@ struct PropertyUpdate {
         if refused.isEmpty {
             try await changes.commit(
                 wanted.map { change in
-                    Changes.Step(
+                    VolumeChanges.Step(
                         item.id,
                         .attribute(
                             DeadProperties.key(change.name),

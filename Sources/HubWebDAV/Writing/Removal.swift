@@ -16,7 +16,7 @@ struct Removal {
             throw Failure(.malformed, "A folder is deleted with all that is in it (Depth).")
         }
         let (volume, _) = try place.writable()
-        let changes = try await Changes(volume, place.session)
+        let changes = try await VolumeChanges(volume, place.session)
         try Conditions(place.session.request).check(exists: true, tag: item.tag)
         let locks = try await Locks(volume, place.session)
         try await locks.checkHeader(place)
@@ -45,7 +45,12 @@ extension Place {
     }
 }
 
-extension Changes {
+extension VolumeChanges {
+    /// - Throws: `.forbidden` if the account may not change the volume.
+    init(_ volume: VolumeRow, _ session: Session) async throws {
+        try await self.init(volume, of: session.hub, for: session.caller, program: "WebDAV")
+    }
+
     /// - Throws: A refusal with the status 409 if a device has changed something meanwhile, which
     ///   therefore stays.
     func delete(_ item: ItemState) async throws {

@@ -48,14 +48,14 @@ struct Transfer {
             from.path(isCollection: false) != to.path(isCollection: false)
         {
             // The name changes only in a way that does not make it another name.
-            let changes = try await Changes(volume, session)
+            let changes = try await VolumeChanges(volume, session)
             try await checkLocks(item, nil, try await Locks(volume, session))
             return try await move(item, to: parent, changes, 204)
         }
         guard old?.id != item.id, !target.folders.contains(where: { $0.id == item.id }),
             !source.folders.contains(where: { $0.id == old?.id })
         else { throw Refusal(403, "One of the two is the other, or is in it.") }
-        let changes = try await Changes(volume, session)
+        let changes = try await VolumeChanges(volume, session)
         try Conditions(session.request).check(exists: true, tag: item.tag)
         guard overwrites || old == nil else {
             throw Refusal(412, "There is something of this name already (Overwrite: F).")
@@ -94,7 +94,7 @@ struct Transfer {
     }
 
     private func carryOut(
-        _ item: ItemState, _ old: ItemState?, to parent: ItemState, _ changes: Changes,
+        _ item: ItemState, _ old: ItemState?, to parent: ItemState, _ changes: VolumeChanges,
         _ locks: Locks
     ) async throws -> Response {
         if let old {
@@ -117,10 +117,10 @@ struct Transfer {
     }
 
     private func move(
-        _ item: ItemState, to parent: ItemState, _ changes: Changes, _ status: Int
+        _ item: ItemState, to parent: ItemState, _ changes: VolumeChanges, _ status: Int
     ) async throws -> Response {
         let placement = changes.placement(target.address.name, in: parent.id)
-        let step = Changes.Step(item.id, .move(placement, base: item.placedBy))
+        let step = VolumeChanges.Step(item.id, .move(placement, base: item.placedBy))
         switch try await changes.commit(step) {
         case .overruled:
             throw Refusal(409, "A device has moved or changed this meanwhile. Nothing was moved.")
@@ -131,7 +131,7 @@ struct Transfer {
                     + "\(placement.spare).")
         default:
             if item.kind.isDocument {
-                session.memory.vacated.note(
+                session.vacated.note(
                     item.id, by: session.caller.device,
                     from: VacatedNames.Place(
                         volume: changes.volume.id, folder: item.placement.parent,
@@ -147,13 +147,13 @@ struct Transfer {
     /// The document that the program has just moved away from the name that this one gets now. It
     /// must be beside it, and not be locked.
     private func former(
-        of item: ItemState, in parent: ItemState, _ changes: Changes, _ locks: Locks
+        of item: ItemState, in parent: ItemState, _ changes: VolumeChanges, _ locks: Locks
     ) async throws -> ItemState? {
         let place = VacatedNames.Place(
             volume: changes.volume.id, folder: parent.id,
             name: changes.names.key(target.address.name))
         guard item.kind.isDocument,
-            let id = session.memory.vacated.take(
+            let id = session.vacated.take(
                 place, by: session.caller.device, at: changes.time),
             let former = try await session.hub.ledger.read({ try $0.item(id, in: place.volume) }),
             former.id != item.id, former.kind == item.kind, former.life.isAlive,
@@ -167,7 +167,7 @@ struct Transfer {
     /// the name and the contents that the former one has had in between. So both names have what
     /// the program has put there, and the history stays with the document.
     private func exchange(
-        _ former: ItemState, _ item: ItemState, _ changes: Changes
+        _ former: ItemState, _ item: ItemState, _ changes: VolumeChanges
     ) async throws -> Response {
         guard let old = former.current, let new = item.current else { throw Place.nothing }
         let name = target.address.name
@@ -176,18 +176,19 @@ struct Transfer {
             of: old, parents: [new.id], named: former.name)
         let parent = former.placement.parent
         var steps = [
-            Changes.Step(former.id, .edit(next), contents),
-            Changes.Step(
+            VolumeChanges.Step(former.id, .edit(next), contents),
+            VolumeChanges.Step(
                 former.id,
                 .move(changes.placement(name, in: parent), base: former.placedBy)),
-            Changes.Step(item.id, .edit(aside), oldContents),
-            Changes.Step(
+            VolumeChanges.Step(item.id, .edit(aside), oldContents),
+            VolumeChanges.Step(
                 item.id,
                 .move(changes.placement(former.name, in: parent), base: item.placedBy)),
         ]
         for (one, other) in [(former, item), (item, former)] {
             if let modified = other.modified {
-                steps.append(.init(one.id, .attribute("modified", Changes.modified(modified))))
+                steps.append(
+                    .init(one.id, .attribute("modified", VolumeChanges.modified(modified))))
             }
             for (name, value) in DeadProperties.changes(from: one, to: other) {
                 steps.append(.init(one.id, .attribute(name, value)))
@@ -206,14 +207,14 @@ struct Transfer {
     }
 
     private func replace(
-        _ old: ItemState, after base: Identifier?, by item: ItemState, _ changes: Changes
+        _ old: ItemState, after base: Identifier?, by item: ItemState, _ changes: VolumeChanges
     ) async throws -> Response {
         guard let current = item.current else { throw Place.nothing }
         let (revision, content) = try await changes.copy(
             of: current, parents: base.map { [$0] } ?? [], named: old.name)
-        var steps = [Changes.Step(old.id, .edit(revision), content)]
+        var steps = [VolumeChanges.Step(old.id, .edit(revision), content)]
         if let modified = item.modified {
-            steps.append(.init(old.id, .attribute("modified", Changes.modified(modified))))
+            steps.append(.init(old.id, .attribute("modified", VolumeChanges.modified(modified))))
         }
         for (name, value) in DeadProperties.changes(from: old, to: item) {
             steps.append(.init(old.id, .attribute(name, value)))
@@ -235,22 +236,14 @@ struct Transfer {
                 overwrites ? 403 : 412,
                 "There is something of this name already. A part of a package replaces nothing.")
         }
-        let changes = try await Changes(volume, session)
+        let changes = try await VolumeChanges(volume, session)
         let locks = try await Locks(volume, session)
         try await locks.checkHeader(source)
         try locks.checkAddition(of: target)
-        let manifest = Manifest(
-            chunks: entry.chunks, mode: entry.mode, modified: entry.modified)
-        let revision = changes.revision(
-            changes.names.content(manifest), size: entry.size, parents: [],
-            named: target.address.name, modified: entry.modified)
-        let content = RevisionContent(
-            manifest: manifest.encoded, chunks: manifest.chunkIDs.map(changes.names.keyed).sorted())
-        let creation = Creation(
-            kind: .file, placement: changes.placement(target.address.name, in: parent.id),
-            revision: revision,
-            attributes: ["mode": [0o1, 0o244], "modified": Changes.modified(entry.modified)])
-        try await changes.commit([.init(.random(), .create(creation), content)])
+        let contents = StoredContents(
+            entry.chunks, mode: entry.mode, modified: entry.modified, changes.names)
+        let (step, _) = changes.document(named: target.address.name, in: parent.id, contents)
+        try await changes.commit([step])
         return Reply.empty(201)
     }
 }
@@ -266,8 +259,8 @@ extension Place {
 /// Copies an item with all that is in it, in steps of bounded size. A copy of a document shares its
 /// chunks and begins a history of its own.
 struct FolderCopy {
-    private let changes: Changes
-    private var steps: [Changes.Step] = []
+    private let changes: VolumeChanges
+    private var steps: [VolumeChanges.Step] = []
     private var bytes = 0
 
     private enum Together {
@@ -275,7 +268,7 @@ struct FolderCopy {
         static let bytes = 1 << 20
     }
 
-    init(_ changes: Changes) { self.changes = changes }
+    init(_ changes: VolumeChanges) { self.changes = changes }
 
     /// A directory whose members are copied into another one.
     private struct Level {
@@ -290,7 +283,9 @@ struct FolderCopy {
         let top = try await add(item, named: name, in: parent)
         var levels: [Level] = []
         func level(_ folder: Identifier, _ copy: Identifier) -> Level {
-            Level(pages: ChildPages(of: folder, in: changes.volume.id, changes.session), copy: copy)
+            let pages = ChildPages(
+                of: folder, in: changes.volume.id, changes.hub, for: changes.caller)
+            return Level(pages: pages, copy: copy)
         }
         if isDeep, item.kind == .directory { levels = [level(item.id, top)] }
         while var last = levels.popLast() {

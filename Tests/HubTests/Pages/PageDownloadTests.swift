@@ -129,6 +129,61 @@ struct PageDownloadTests {
         }
     }
 
+    /// The names of a package's files take memory, too: the page shows the first of them.
+    @Test(arguments: [1 << 20, 300 << 10])
+    func theFilesOfALargePackageCountInTheBudget(budget: Int) async throws {
+        var limits = CallerLimits()
+        limits.bodyBytesPerAccount = budget
+        let isEnough = budget == 1 << 20
+        try await RunningHub.with(limits: limits) { hub in
+            var device = try await hub.device()
+            let names = try await hub.names(device)
+            let chunk = bytes("contents")
+            try await device.upload([chunk])
+            let manifest = Manifest(
+                entries: (10_000..<20_000).map { number in
+                    Manifest.Entry(
+                        path: bytes("file \(number)"), size: 8,
+                        chunks: [ChunkReference(id: .sha256(chunk), length: 8)])
+                })
+            #expect(manifest.encoded.count < 600 << 10)
+            let item = Identifier.random()
+            let revision = Revision(
+                id: .random(), parents: [], content: names.content(manifest), size: manifest.size,
+                moment: Moment(time: 1, device: device.id))
+            var entry = device.entry(
+                item,
+                .create(
+                    Creation(
+                        kind: .package,
+                        placement: names.placement("p.rtfd", in: .root, device: "d", at: 1),
+                        revision: revision)))
+            entry.content = RevisionContent(
+                manifest: manifest.encoded, chunks: [device.id(of: chunk)])
+            // Decoded from text as a device sends it, this does not fit so small a budget.
+            let volume = device.volume.id
+            let caller = try await hub.hub.devices.caller(token: device.token)
+            let answer = try await hub.hub.commit(device.request([entry]), to: volume, for: caller)
+            #expect(answer.results[0].verdict == .applied)
+            var browser = try await hub.surfer()
+            let address = "/web/v/\(volume)/\(item)"
+            for _ in 0..<3 {
+                let page = try await browser.get(address)
+                #expect(page.status == (isEnough ? 200 : 503))
+                #expect(page.prose.contains("9000 more files") == isEnough)
+                let file = try await browser.get(address + "/file?entry=9999")
+                #expect(file.status == (isEnough ? 200 : 503))
+                #expect((file.bytes == chunk) == isEnough)
+            }
+            #expect(
+                try await browser.get(address + "/file?entry=-1").status / 100 == (isEnough ? 4 : 5)
+            )
+            let client = try await hub.client()
+            let path = "/dav/Documents/p.rtfd/file%2019999"
+            #expect(try await client.status("GET", path) == (isEnough ? 200 : 503))
+        }
+    }
+
     @Test func contentsThatTheHubLacksAreNotSentShort() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device()

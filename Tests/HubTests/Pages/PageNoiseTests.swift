@@ -25,7 +25,8 @@ struct PageNoiseTests {
             let parts = [
                 "web", "v", "\(device.volume.id)", "\(item)", "\(Identifier.root)", "file",
                 "preview", "compare", "restore", "undelete", "settle", "activity", "devices",
-                "revoke", "assets", "signin", "..", ".", "", "%00", "%2f", "\(revision)",
+                "revoke", "rename", "move", "delete", "upload", "folder", "edit", "assets",
+                "signin", "..", ".", "", "%00", "%2f", "\(revision)",
             ]
             let names = [
                 "revision", "from", "to", "page", "deleted", "before", "entry", "done", "keep",

@@ -37,6 +37,44 @@ struct PageOwnerTests {
         }
     }
 
+    @Test func storageIsShownOverTime() async throws {
+        try await RunningHub.with { hub in
+            var anna = try await hub.surfer("anna")
+            var device = try await hub.device()
+            let administration = try hub.administration()
+            try await administration.setOwner("anna", true)
+            let plot = "/web/hub/storage.svg"
+            let first = try await anna.get("/web/hub")
+            #expect(first.prose.contains("not yet") && first.prose.contains("never"))
+            #expect(!first.text.contains(plot) && first.status == 200)
+            #expect(try await anna.get(plot).status == 404)
+            for day in 0..<3 {
+                try await device.save("\(day)", [UInt8](repeating: UInt8(day), count: 100_000))
+                _ = try await hub.hub.collect(grace: 1)
+                // The last of a day counts.
+                _ = try await hub.hub.collect(grace: 1)
+                if day < 2 { hub.advance(seconds: 86_400) }
+            }
+            let days = try await hub.hub.ledger.read { try StorageHistory($0).all() }
+            #expect(days.count == 3 && days[2].number == days[0].number + 2)
+            #expect(days[0].bytes < days[1].bytes && days[1].bytes < days[2].bytes)
+            // The session has ended meanwhile.
+            anna = try await hub.surfer("anna")
+            let page = try await anna.get("/web/hub")
+            #expect(page.text.contains("<img src=\"\(plot)\"") && !page.prose.contains("not yet"))
+            let picture = try await anna.get(plot)
+            #expect(picture["Content-Type"] == "image/svg+xml")
+            let (text, ends) = (picture.text, ["<polyline points=\"2,", " 718,2\""])
+            for end in ends { #expect(text.contains(end)) }
+            var bert = try await hub.surfer("bert")
+            #expect(try await bert.get(plot).status == 404)
+            #expect(try await anna.get("/web/hub").prose.contains("never"))
+            hub.advance(seconds: 366 * 86_400)
+            _ = try await hub.hub.collect(grace: 1)
+            #expect(try await hub.hub.ledger.read { try StorageHistory($0).all() }.count == 1)
+        }
+    }
+
     @Test func ownersSetQuotasAndMakeCodes() async throws {
         try await RunningHub.with { hub in
             var anna = try await hub.surfer("anna")

@@ -51,20 +51,6 @@ struct PageVersionTests {
         }
     }
 
-    /// The fields of the first form of a page that goes to this address.
-    private func form(_ page: Surfer.Page, to address: String, nth: Int = 0) throws
-        -> [(String, String)]
-    {
-        let forms = page.text.components(separatedBy: "<form").filter {
-            $0.prefix { $0 != ">" }.contains("action=\"\(address)\"")
-        }
-        guard forms.indices.contains(nth) else { throw SupportError("no form to \(address)") }
-        let body = forms[nth].components(separatedBy: "</form>")[0]
-        return body.matches(of: /name="(\w+)" value="([^"]*)"/).map {
-            (String($0.1), String($0.2))
-        }
-    }
-
     @Test func aFormerVersionIsRestoredOnDevices() async throws {
         try await RunningHub.with { hub in
             var written = try await Written(hub)
@@ -80,7 +66,7 @@ struct PageVersionTests {
                 "\(written.address)?revision=\(written.revisions[0].id)")
             #expect(old.prose.contains("This is a former version") && old.prose.contains("one"))
             let restore = written.address + "/restore"
-            let fields = try form(old, to: restore)
+            let fields = try old.form(to: restore)
             for missing in ["token", "position", "revision"] {
                 let others = fields.filter { $0.0 != missing }
                 let answer = try await browser.post(restore, others)
@@ -113,7 +99,7 @@ struct PageVersionTests {
                 "\(written.address)?revision=\(written.revisions[0].id)")
             try await written.save("three\n")
             let restore = written.address + "/restore"
-            let answer = try await browser.post(restore, try form(old, to: restore))
+            let answer = try await browser.post(restore, try old.form(to: restore))
             #expect(answer["Location"] == written.address + "?done=conflict")
             let state = try await written.state()
             let live = [state.current].compactMap(\.self) + state.conflicts
@@ -140,7 +126,7 @@ struct PageVersionTests {
             #expect(compare.prose.contains("mine") && compare.prose.contains("theirs"))
             let settle = written.address + "/settle"
             // The conflict version is on the left.
-            let fields = try form(compare, to: settle, nth: keepsCurrent ? 1 : 0)
+            let fields = try compare.form(to: settle, nth: keepsCurrent ? 1 : 0)
             let kept = keepsCurrent ? current : conflict
             #expect(fields.contains { $0 == ("keep", kept.id.description) })
             let answer = try await browser.post(settle, fields)
@@ -164,7 +150,7 @@ struct PageVersionTests {
             let page = try await browser.get(written.address)
             try await written.save("third\n", parents: [written.revisions[0]])
             let settle = written.address + "/settle"
-            _ = try await browser.post(settle, try form(page, to: settle, nth: 1))
+            _ = try await browser.post(settle, try page.form(to: settle, nth: 1))
             let state = try await written.state()
             let live = [state.current].compactMap(\.self) + state.conflicts
             #expect(live.contains { $0.id == written.revisions[3].id })
@@ -189,7 +175,7 @@ struct PageVersionTests {
             let undelete = written.address + "/undelete"
             let page = try await browser.get(written.address)
             #expect(page.prose.contains("This was deleted") && page.prose.contains("one"))
-            let fields = try form(list, to: undelete)
+            let fields = try list.form(to: undelete)
             #expect(try await browser.post(undelete, []).status == 400)
             #expect(try await browser.get(undelete).status == 405)
             try await written.device.save("<deleted>.txt", bytes("another"))
@@ -222,7 +208,7 @@ struct PageVersionTests {
             let list = try await first.get(volume + "?deleted=1")
             let forms = try items.map { item in
                 let address = "\(volume)/\(item)/undelete"
-                return (address, try form(list, to: address))
+                return (address, try list.form(to: address))
             }
             try await withThrowingTaskGroup(of: Int.self) { group in
                 for (address, fields) in forms {
@@ -245,7 +231,7 @@ struct PageVersionTests {
             var browser = try await hub.surfer()
             let old = "\(written.address)?revision=\(written.revisions[0].id)"
             let restore = written.address + "/restore"
-            let fields = try form(try await browser.get(old), to: restore)
+            let fields = try (try await browser.get(old)).form(to: restore)
             var second = try await hub.surfer()
             #expect(try await second.post(restore, fields).status == 400)
             var other = try await hub.surfer("bert")

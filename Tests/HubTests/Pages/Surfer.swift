@@ -35,6 +35,18 @@ struct Surfer: Sendable {
             }
         }
 
+        /// The hidden fields, and others that have a value, of the form that goes to this address.
+        func form(to address: String, nth: Int = 0) throws -> [(String, String)] {
+            let forms = text.components(separatedBy: "<form").filter {
+                $0.prefix { $0 != ">" }.contains("action=\"\(address)\"")
+            }
+            guard forms.indices.contains(nth) else { throw SupportError("no form to \(address)") }
+            let body = forms[nth].components(separatedBy: "</form>")[0]
+            return body.matches(of: /name="(\w+)" value="([^"]*)"/).map {
+                (String($0.1), String($0.2))
+            }
+        }
+
         /// The text without elements, and with characters in place of their names.
         var prose: String {
             var text = text.replacing(/<(script|style)[^>]*>.*?<\/\1>/, with: "")
@@ -61,11 +73,52 @@ struct Surfer: Sendable {
         let body = fields.map { "\(Surfer.encoded($0))=\(Surfer.encoded($1))" }
             .joined(separator: "&")
         let type = ["Content-Type": "application/x-www-form-urlencoded"]
-        return try await send("POST", path, body, type.merging(more) { $1 })
+        return try await send("POST", path, Array(body.utf8), type.merging(more) { $1 })
     }
 
-    private mutating func send(
-        _ method: String, _ path: String, _ body: String?, _ more: [String: String]
+    /// Sends a form with files, as browsers do.
+    mutating func upload(
+        _ path: String, _ fields: [(String, String)],
+        _ files: [(name: String, contents: [UInt8])], _ more: [String: String] = [:]
+    ) async throws -> Page {
+        try await send(
+            "POST", path, Surfer.multipart(fields, files), Surfer.type.merging(more) { $1 })
+    }
+
+    static let boundary = "----WebKitFormBoundaryx7MA4YWxkTrZu0gW"
+    static let type = ["Content-Type": "multipart/form-data; boundary=\(boundary)"]
+
+    static func multipart(
+        _ fields: [(String, String)], _ files: [(name: String, contents: [UInt8])]
+    ) -> [UInt8] {
+        func escaped(_ name: String) -> String {
+            String(
+                name.unicodeScalars.flatMap { scalar -> [Character] in
+                    switch scalar {
+                    case "\"": Array("%22")
+                    case "\r": Array("%0D")
+                    case "\n": Array("%0A")
+                    default: [Character(scalar)]
+                    }
+                })
+        }
+        var bytes: [UInt8] = []
+        for (name, value) in fields {
+            bytes +=
+                "--\(boundary)\r\nContent-Disposition: form-data; name=\"\(name)\"\r\n\r\n".utf8
+            bytes += Array(value.utf8) + Array("\r\n".utf8)
+        }
+        for file in files {
+            bytes += "--\(boundary)\r\nContent-Disposition: form-data; name=\"files\"; ".utf8
+            bytes += "filename=\"\(escaped(file.name))\"\r\n".utf8
+            bytes += "Content-Type: application/octet-stream\r\n\r\n".utf8
+            bytes += file.contents + Array("\r\n".utf8)
+        }
+        return bytes + Array("--\(boundary)--\r\n".utf8)
+    }
+
+    mutating func send(
+        _ method: String, _ path: String, _ body: [UInt8]?, _ more: [String: String]
     ) async throws -> Page {
         var request = HTTPClientRequest(url: url + path)
         request.method = .init(rawValue: method)
@@ -76,7 +129,7 @@ struct Surfer: Sendable {
             let value = cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
             request.headers.add(name: "Cookie", value: value)
         }
-        if let body { request.body = .bytes(ByteBuffer(string: body)) }
+        if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
         let response = try await Surfer.client.execute(request, timeout: .seconds(60))
         let bytes = try await response.body.collect(upTo: 1 << 28)
         for header in response.headers["Set-Cookie"] {
@@ -124,5 +177,17 @@ extension RunningHub {
         let answer = try await surfer.signIn(try await code(user))
         guard answer.status == 303 else { throw SupportError("not signed in: \(answer.text)") }
         return surfer
+    }
+}
+
+extension RunningHub {
+    /// The fields of the form that sends files to the root of the device's volume, and the cookie
+    /// of the browser that has it.
+    func form(of device: TestDevice) async throws -> (fields: [(String, String)], cookie: String) {
+        var browser = try await surfer()
+        let volume = "/web/v/\(device.volume.id)"
+        let page = try await browser.get(volume)
+        let cookie = browser.cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
+        return (try page.form(to: "\(volume)/\(Identifier.root)/upload"), cookie)
     }
 }

@@ -114,7 +114,7 @@ struct WebDAVWritingTests {
             let edit = device.revision(of: bytes("device"), parents: [first.id])
             try await device.commit([device.entry(item.id, .edit(edit), bytes: bytes("device"))])
             let volume = try #require(place.access?.volume)
-            let changes = try await Changes(volume, place.session)
+            let changes = try await VolumeChanges(volume, place.session)
             let (late, content) = try await changes.copy(of: first, parents: [first.id], named: "a")
             let verdicts = try await changes.commit([.init(item.id, .edit(late), content)])
             #expect(verdicts == [.conflict])
@@ -434,7 +434,7 @@ extension RunningHub {
             user: client.user, password: client.password, from: "127.0.0.1")
         let head = HTTPRequest(method: .get, scheme: nil, authority: nil, path: path)
         let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
-        let session = Session(hub, request, caller, DeviceMemory())
+        let session = Session(hub, request, caller, VacatedNames())
         return try await Place(try Address(path: path), session)
     }
 }

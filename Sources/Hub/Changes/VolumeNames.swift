@@ -1,15 +1,16 @@
 import ChunkStore
 import Foundation
-import Hub
 import Model
 import Reconcile
 
 /// The keys of names and contents in a volume. Devices calculate the same ones (`VolumeKeys`).
-struct VolumeNames: Sendable {
-    let volume: VolumeRow
+package struct VolumeNames: Sendable {
+    package let volume: VolumeRow
+
+    package init(volume: VolumeRow) { self.volume = volume }
 
     /// Returns a key that is equal for canonically equivalent names.
-    func key(_ name: String) -> NameKey {
+    package func key(_ name: String) -> NameKey {
         // ASCII text is already composed.
         let isPlain = name.utf8.allSatisfy { $0 < 0x80 }
         let folded = Array((isPlain ? name : name.precomposedStringWithCanonicalMapping).utf8)
@@ -18,7 +19,7 @@ struct VolumeNames: Sendable {
 
     /// The place of an item, with the name that it gets if another item takes the name first:
     /// `report (Phone 2026-11-21 08.15.30).txt`, at most 255 bytes long.
-    func placement(
+    package func placement(
         _ name: String, in parent: Identifier, device: String, at time: Int64
     ) -> Placement {
         var device = device.filter { $0 != "/" }.prefix(40)
@@ -36,8 +37,8 @@ struct VolumeNames: Sendable {
             parent: parent, name: name, key: key(name), spare: spare, spareKey: key(spare))
     }
 
-    func keyed(_ digest: Digest) -> Digest { .keyed(by: volume.chunkKey, digest.bytes) }
+    package func keyed(_ digest: Digest) -> Digest { .keyed(by: volume.chunkKey, digest.bytes) }
 
     /// The id of a document's contents, which is equal for equal contents.
-    func content(_ manifest: Manifest) -> Digest { keyed(.sha256(manifest.contentForm)) }
+    package func content(_ manifest: Manifest) -> Digest { keyed(.sha256(manifest.contentForm)) }
 }
