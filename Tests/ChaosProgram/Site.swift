@@ -13,6 +13,7 @@ final class Site: @unchecked Sendable {
     private let condition = NSCondition()
     private var isUp = true
     private var faults = 0
+    private var absences = 0
     private(set) var isOffline = false
     private(set) var isSignedOut = false
     private var isAtOtherHub = false
@@ -82,16 +83,32 @@ final class Site: @unchecked Sendable {
     /// The number of faults so far that can make programs fail.
     var faultCount: Int { condition.withLock { faults } }
 
-    func waitUntilUp() {
-        condition.withLock { while !isUp { condition.wait() } }
+    /// What can make a program of the device fail now.
+    var circumstances: Circumstances {
+        let (faults, absences) = condition.withLock { (self.faults, self.absences) }
+        return Circumstances(faults: faults, absences: absences, isFull: isFull)
+    }
+
+    /// Returns the circumstances of that moment, from which on a fault explains an error.
+    @discardableResult func waitUntilUp() -> Circumstances {
+        let (faults, absences) = condition.withLock {
+            while !isUp { condition.wait() }
+            return (self.faults, self.absences)
+        }
+        return Circumstances(faults: faults, absences: absences, isFull: isFull)
     }
 
     func kill() throws {
+        noteEnd()
+        try volume.kill9()
+    }
+
+    private func noteEnd() {
         condition.withLock {
             isUp = false
             faults += 1
+            absences += 1
         }
-        try volume.kill9()
     }
 
     func start() throws {
@@ -171,10 +188,7 @@ final class Site: @unchecked Sendable {
     /// Everything is lost that no sync has written to the disk.
     func losePower() throws {
         guard condition.withLock({ isUp }) else { return }
-        condition.withLock {
-            isUp = false
-            faults += 1
-        }
+        noteEnd()
         try disk.cutPower()
         try volume.kill9()
         umount2(volume.path, Int32(MNT_DETACH))
@@ -186,8 +200,7 @@ final class Site: @unchecked Sendable {
         ).run()
     }
 
-    /// Whether a program may be refused space now.
-    var isFull: Bool { access(filler, F_OK) == 0 }
+    private var isFull: Bool { access(filler, F_OK) == 0 }
 
     /// Leaves only a little space on the device's disk.
     func fill() throws {
