@@ -18,8 +18,7 @@ struct DevicePrograms {
     private var writer: String { "\(site.name)r\(round)" }
 
     func perform(_ action: Action) {
-        site.waitUntilUp()
-        let (faults, isFull) = (site.faultCount, site.isFull)
+        let beginning = site.waitUntilUp()
         var event = Event(.did, site.name)
         event.action = action.number
         event.verb = action.verb.words
@@ -27,21 +26,20 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
-            // A user's program leaves its draft when the disk is full or its device was killed. Its
-            // later steps find nothing while the mount point is empty.
-            let isExcused = faults != site.faultCount || isFull || site.isFull
-            let isInterrupted = event.outcome == "ENOENT" && faults != site.faultCount
-            if isInterrupted || ["refused", "ENOSPC"].contains(event.outcome) && isExcused {
+            // A user's program leaves its draft when the disk is full or its device was killed.
+            let error: Errno? =
+                switch event.outcome {
+                case "ENOENT": Errno(ENOENT)
+                case "refused", "ENOSPC": Errno(ENOSPC)
+                default: nil
+                }
+            if let error, site.circumstances.excuse(error, since: beginning) {
                 event.detail = "excused"
             }
         } catch {
             event.outcome = ProgramCalls.name(error)
-            let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)
-            let isPlain = [ENOENT, EEXIST, ENOTEMPTY, ENOTDIR].contains(error.code)
             let isOfTheHub = error.code == EACCES && site.isRefusedByHub
-            let isOfTheDisk = error.code == ENOSPC && (isFull || site.isFull)
-            let isExcused = faults != site.faultCount || isOfTheLine || isOfTheDisk || isOfTheHub
-            if !isPlain && isExcused {
+            if isOfTheHub || site.circumstances.excuse(error, since: beginning) {
                 event.detail = "excused"
             }
         }

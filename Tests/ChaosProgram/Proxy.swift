@@ -6,6 +6,7 @@ import Synchronization
 /// A proxy between a device and the hub that can simulate a bad connection. It has its own thread.
 final class Proxy: Sendable {
     let port: Int
+    var address: String { "http://127.0.0.1:\(port)" }
     private let wanted = Mutex(Line.open)
     private let isEnding = Atomic(false)
     private let resets = Atomic(0)

@@ -13,19 +13,29 @@ final class Site: @unchecked Sendable {
     private let condition = NSCondition()
     private var isUp = true
     private var faults = 0
+    private var absences = 0
     private(set) var isOffline = false
     private(set) var isSignedOut = false
     private var isAtOtherHub = false
+    /// Whether the hub has revoked a token of the device since the round began, because it signed
+    /// out. A store that comes back, or a copy that the hub does not know yet, still has it.
+    private var hasSignedOut = false
+    /// The device of which this one is a copy.
+    private let original: Site?
     let clock: ShiftedClock
     private var isStopped = false
     private let disk: LossyDisk
     private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess
+    /// The proxy's address, and that of the device of which this one is a copy.
+    private let addresses: Set<String>
 
     init(_ index: Int, hub: HubProcess) throws {
         name = "dev\(index)"
         self.hub = hub
         proxy = try Proxy(to: hub.port)
+        addresses = [proxy.address]
+        original = nil
         disk = try LossyDisk(megabytes: 2_000)
         clock = try ShiftedClock()
         volume = try MountedVolume(
@@ -40,6 +50,8 @@ final class Site: @unchecked Sendable {
         name = "dev\(index)"
         hub = other.hub
         proxy = try Proxy(to: hub.port)
+        addresses = other.addresses.union([proxy.address])
+        original = other
         disk = try LossyDisk(megabytes: 2_000)
         clock = try ShiftedClock()
         try Command("cp", "-a", other.volume.store, "\(disk.path)/store").succeed()
@@ -49,12 +61,11 @@ final class Site: @unchecked Sendable {
             "sqlite3", "\(disk.path)/store/journal.sqlite",
             "UPDATE meta SET value = lower(hex(randomblob(16))) WHERE key = 'volume'"
         ).succeed()
-        isSignedOut = other.isSignedOut
-        isAtOtherHub = other.isElsewhere
         volume = try MountedVolume(
             store: "\(disk.path)/store", options: ["name=team"], environment: clock.environment)
         programs = DispatchQueue(label: name)
         admitUsers()
+        lookWhichHub()
     }
 
     /// Lets ordinary users reach the mount point, which is in a temporary directory.
@@ -72,16 +83,32 @@ final class Site: @unchecked Sendable {
     /// The number of faults so far that can make programs fail.
     var faultCount: Int { condition.withLock { faults } }
 
-    func waitUntilUp() {
-        condition.withLock { while !isUp { condition.wait() } }
+    /// What can make a program of the device fail now.
+    var circumstances: Circumstances {
+        let (faults, absences) = condition.withLock { (self.faults, self.absences) }
+        return Circumstances(faults: faults, absences: absences, isFull: isFull)
+    }
+
+    /// Returns the circumstances of that moment, from which on a fault explains an error.
+    @discardableResult func waitUntilUp() -> Circumstances {
+        let (faults, absences) = condition.withLock {
+            while !isUp { condition.wait() }
+            return (self.faults, self.absences)
+        }
+        return Circumstances(faults: faults, absences: absences, isFull: isFull)
     }
 
     func kill() throws {
+        noteEnd()
+        try volume.kill9()
+    }
+
+    private func noteEnd() {
         condition.withLock {
             isUp = false
             faults += 1
+            absences += 1
         }
-        try volume.kill9()
     }
 
     func start() throws {
@@ -161,10 +188,7 @@ final class Site: @unchecked Sendable {
     /// Everything is lost that no sync has written to the disk.
     func losePower() throws {
         guard condition.withLock({ isUp }) else { return }
-        condition.withLock {
-            isUp = false
-            faults += 1
-        }
+        noteEnd()
         try disk.cutPower()
         try volume.kill9()
         umount2(volume.path, Int32(MNT_DETACH))
@@ -176,8 +200,7 @@ final class Site: @unchecked Sendable {
         ).run()
     }
 
-    /// Whether a program may be refused space now.
-    var isFull: Bool { access(filler, F_OK) == 0 }
+    private var isFull: Bool { access(filler, F_OK) == 0 }
 
     /// Leaves only a little space on the device's disk.
     func fill() throws {
@@ -211,7 +234,7 @@ final class Site: @unchecked Sendable {
     /// Throws if the hub cannot be reached.
     /// - Parameter other: Another hub, which is reached without the proxy; nil for the usual one.
     func signIn(to other: HubProcess? = nil) throws {
-        let address = other?.address ?? "http://127.0.0.1:\(proxy.port)"
+        let address = other?.address ?? proxy.address
         try fsctl([
             "signin", address, "--code", try (other ?? hub).invite(), "--device", name, "--at",
             volume.path,
@@ -234,6 +257,7 @@ final class Site: @unchecked Sendable {
         condition.withLock { faults += 1 }
         try fsctl(["signout", "--force", "--at", volume.path]).succeed()
         isSignedOut = true
+        hasSignedOut = true
         condition.withLock { isAtOtherHub = false }
     }
 
@@ -252,16 +276,33 @@ final class Site: @unchecked Sendable {
     }
 
     /// Whether the hub refuses the device's token, as one that came back from a backup does if the
-    /// device has signed in, or a copy of it was made, since then. A person has to sign in again.
+    /// device has signed in or out, or a copy of it was made, since then. A person has to sign in
+    /// again.
     var isRefusedByHub: Bool {
         let hub = (try? status())?["hub"] as? VolumeLine.Object
         return !isSignedOut && hub?["state"] as? String == "signed out"
     }
 
-    /// A store that comes back may be from before the device has signed in.
-    func noteWhetherSignedOut() {
-        guard let report = try? status(), report["hub"] as? VolumeLine.Object == nil else { return }
-        isSignedOut = true
+    /// Asks the daemon to which hub its store belongs: a store that comes back, or is a copy, has
+    /// what was so when it was kept.
+    func lookWhichHub() {
+        guard let line = try? VolumeLine(mountPoint: volume.path),
+            let identity = try? line.ask("identity")
+        else { return }
+        let address = identity["hub"] as? String
+        isSignedOut = address == nil
+        isOffline = identity["offline"] as? Bool == true
+        condition.withLock { isAtOtherHub = address.map { !addresses.contains($0) } ?? false }
+    }
+
+    /// Whether the hub may refuse the device although no hub came back.
+    var mayBeRefused: Bool { hasSignedOut || original?.hasSignedOut == true }
+
+    /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
+    /// does some work only when it is idle.
+    func beginRound() {
+        clock.ahead = 0
+        hasSignedOut = false
     }
 
     func status() throws -> VolumeLine.Object {

@@ -86,7 +86,7 @@ final class World: @unchecked Sendable {
             umount2(site.volume.path, Int32(MNT_DETACH))
             try StoreCopy(of: site.volume.store).putBack()
             try site.start()
-            site.noteWhetherSignedOut()
+            site.lookWhichHub()
         default: break
         }
     }
@@ -98,10 +98,9 @@ final class World: @unchecked Sendable {
         all.withLock { $0.append(copy) }
     }
 
-    /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
-    /// does some work only when it is idle.
+    /// Ends what exists for one round.
     func endCopies() {
-        for site in sites { site.clock.ahead = 0 }
+        for site in sites { site.beginRound() }
         hubCameBack = false
         for copy in sites.dropFirst(devices) {
             examined(copy.name, copy.fsctl(["doctor", copy.volume.path]))
@@ -229,32 +228,17 @@ final class World: @unchecked Sendable {
     private func unrest(of site: Site, _ cursors: inout Set<Int>) -> String? {
         let report: VolumeLine.Object
         do { report = try site.status() } catch { return "no answer: \(error)" }
-        guard let hub = report["hub"] as? VolumeLine.Object else { return "signed out" }
-        func count(_ key: String, of object: VolumeLine.Object) -> Int { object[key] as? Int ?? 0 }
-        let waiting =
-            ["unsent", "sending", "due"].map { ($0, count($0, of: hub)) }
-            + ["pendingEvents", "waitingToBeCut", "unexaminedConflicts"]
-            .map { ($0, count($0, of: report)) }
-        let (head, cursor) = (count("head", of: hub), count("cursor", of: hub))
-        cursors.insert(cursor)
-        if count("held", of: hub) > 0 {
+        guard let status = DeviceStatus(report) else { return "signed out" }
+        cursors.insert(status.cursor)
+        if status.holdsDeletions {
             _ = try? site.fsctl(["brake", "--release", "--at", site.volume.path]).run()
             return "deletions that are held"
         }
-        if hubCameBack, site.isRefusedByHub {
+        if hubCameBack || site.mayBeRefused, site.isRefusedByHub {
             _ = try? site.signIn()
             return "a hub that does not know it any more"
         }
-        let open = waiting.filter { $0.1 > 0 }.map { "\($0.1) \($0.0)" }
-        let state = hub["state"] as? String ?? ""
-        let isScanning = report["scanning"] as? Bool == true
-        if open.isEmpty && state == "up" && head == cursor && !isScanning { return nil }
-        let reasons = [
-            hub["reason"] as? String ?? "", "\(hub["problems"] ?? "")", "\(hub["waiting"] ?? "")",
-            "\(report["problems"] ?? "")",
-        ]
-        return "\(open.joined(separator: ", ")), hub \(state), \(cursor) of \(head)"
-            + (isScanning ? ", scanning" : "") + " " + reasons.joined(separator: " ")
+        return status.unrest
     }
 
     /// Records the findings of each daemon's doctor and of the hub's check, and ends all processes.

@@ -1,0 +1,48 @@
+/// What a device's daemon says of its synchronization.
+struct DeviceStatus {
+    private let report: VolumeLine.Object
+    private let hub: VolumeLine.Object
+
+    /// Returns nil if the device is signed out.
+    init?(_ report: VolumeLine.Object) {
+        guard let hub = report["hub"] as? VolumeLine.Object else { return nil }
+        (self.report, self.hub) = (report, hub)
+    }
+
+    /// How far the device has read the hub's journal.
+    var cursor: Int { count("cursor", of: hub) }
+    var holdsDeletions: Bool { count("held", of: hub) > 0 }
+
+    /// What the device waits for; nil if it is in step with the hub.
+    var unrest: String? {
+        var waiting =
+            ["sending", "due"].map { ($0, count($0, of: hub)) }
+            + ["pendingEvents", "waitingToBeCut", "unexaminedConflicts"]
+            .map { ($0, count($0, of: report)) }
+        waiting.append(("unsent", count("unsent", of: hub) - unfinished))
+        let open = waiting.filter { $0.1 > 0 }.map { "\($0.1) \($0.0)" }
+        let (state, head) = (hub["state"] as? String ?? "", count("head", of: hub))
+        let isScanning = report["scanning"] as? Bool == true
+        if open.isEmpty && state == "up" && head == cursor && !isScanning { return nil }
+        let reasons = [
+            hub["reason"] as? String ?? "", "\(hub["problems"] ?? "")", "\(hub["waiting"] ?? "")",
+            "\(report["problems"] ?? "")",
+        ]
+        return "\(open.joined(separator: ", ")), hub \(state), \(cursor) of \(head)"
+            + (isScanning ? ", scanning" : "") + " " + reasons.joined(separator: " ")
+    }
+
+    private func count(_ key: String, of object: VolumeLine.Object) -> Int {
+        object[key] as? Int ?? 0
+    }
+
+    /// How many documents stay unsent until they are saved again, because they are new and a loss
+    /// of power may have left only a part of them. The daemon names a few documents only.
+    private var unfinished: Int {
+        let problems = report["problems"] as? [String] ?? []
+        let unsent = hub["waiting"] as? [VolumeLine.Object] ?? []
+        return unsent.compactMap { $0["path"] as? String }.count { path in
+            problems.contains { $0.hasPrefix("\(path) was being saved when the machine stopped") }
+        }
+    }
+}
