@@ -144,6 +144,14 @@ extension ProgramTree {
         return contents
     }
 
+    /// Whether the journal has versions of a file, as it is now.
+    func hasVersions(_ path: String) throws -> Bool {
+        var status = stat()
+        guard lstat(real(path), &status) == 0 else { return false }
+        let inode = UInt64(status.st_ino)
+        return try volume.journal.read { try $0.items(inode: inode).contains { $0.latest > 0 } }
+    }
+
     /// All regular files of the tree.
     func files() -> [String: [UInt8]] {
         var files: [String: [UInt8]] = [:]

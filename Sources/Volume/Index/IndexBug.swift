@@ -10,7 +10,9 @@ enum IndexBug: String, CaseIterable, Sendable {
     case forgetsDependents, forgetsOtherLinks, losesCopyMadeLate, forgetsUntrackedFiles
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
-    case seesNoTwins, takesNothingBack, keepsEmptyRows, keepsSource, keepsOtherInode
+    case seesNoTwins, keepsEmptyRows, keepsSource, keepsOtherInode
+    // Packages
+    case losesPackages, leavesParts, absorbsWithoutContent, scanSkipsPackages
     // Scans
     case scanIgnoresEvents, comparesNoNamesAgain, settlesWithoutLooking, missingIsDeleted
     // Writers

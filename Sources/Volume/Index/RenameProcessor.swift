@@ -131,11 +131,12 @@ struct RenameProcessor {
     }
 
     /// The item as it was before the scan saw what later events put at its name: another file,
-    /// whose contents would become versions of the wrong document (invariants 4 and 9).
+    /// whose contents would become versions of the wrong document (invariants 4 and 9). A scan sees
+    /// that only in the moment between a change and its event.
     private func takeBack(_ item: Item, _ move: Move) -> Item {
-        guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode,
-            !index.settings.has(.takesNothingBack)
-        else { return item }
+        guard item.kind == .file, move.snapshot.isFile, item.inode != move.snapshot.inode else {
+            return item
+        }
         var item = item
         item.inode = move.snapshot.inode
         item.changed = 0

@@ -275,9 +275,8 @@ final class IndexSimulation {
         case 4: return .replacing(path, by: draft, content, program)
         case 5: return .replacing(path, by: path + ".new\(counter)", content, program)
         case 6, 7:
-            // A draft that the recorder has seen as a document would move with its own history.
             return .withBackup(
-                path, old, content, draft: draft, removes: random.oneIn(2),
+                path, old, content, draft: path + ".new\(counter)", removes: random.oneIn(2),
                 prepares: random.oneIn(2), program)
         case 8:
             return .withLinkedBackup(

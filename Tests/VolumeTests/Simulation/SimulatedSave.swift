@@ -92,18 +92,25 @@ extension SimulatedSave {
         ) { $0.save(path, content) }
     }
 
+    private final class Flag { var isSet = false }
+
     /// Moves the document aside and writes a new file with its name, as vim does, or prepares that
-    /// file first.
+    /// file first. A prepared file that is a document with versions by then takes the name with its
+    /// own history.
     static func withBackup(
         _ path: String, _ old: [UInt8], _ content: [UInt8], draft: String, removes: Bool,
         prepares: Bool, _ program: Program
     ) -> Self {
         let backup = path + "~"
+        let isDocument = Flag()
         var steps: [Step] = []
         if prepares { steps += writing(draft, content, O_WRONLY | O_CREAT | O_EXCL, program) }
         steps.append { try $0.rename(path, backup, by: program) }
         if prepares {
-            steps.append { try $0.rename(draft, path, by: program) }
+            steps.append {
+                isDocument.isSet = try $0.hasVersions(draft)
+                try $0.rename(draft, path, by: program)
+            }
         } else {
             steps += writing(path, content, O_WRONLY | O_CREAT | O_EXCL, program)
         }
@@ -114,6 +121,12 @@ extension SimulatedSave {
                 + (prepares ? ", prepared" : "") + (removes ? ", removed" : ""),
             steps: steps
         ) { model in
+            if isDocument.isSet {
+                model.move(path, backup)
+                model.save(path, content)
+                if removes { model.remove(backup) }
+                return
+            }
             model.save(backup, old)
             model.save(path, content)
             if removes { model.removeBackup(backup) }
