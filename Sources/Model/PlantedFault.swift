@@ -24,6 +24,10 @@ package enum PlantedFault: String, CaseIterable {
     case makesMissingParts
     /// A date that the clock of the journal cannot represent ends the program.
     case trapsAtFarDates
+    /// In `.versions/@TIME`, everybody finds and reads every document.
+    case opensThePast
+    /// A wait for the hub ends as soon as the document is on the disk.
+    case promisesTooEarly
     /// A version in `.versions` is readable for those who may read the present file.
     case forgetsFormerModes
     /// The daemon tells everybody who may read a document of all its versions.

@@ -5,6 +5,9 @@ extension Plan {
     enum Focus: String, CaseIterable, Sendable {
         /// Contents that have just been saved are evicted.
         case evictions
+        /// A store is rolled back to a time before a save of which the hub had been waited for
+        /// while it could not be reached.
+        case promises
         /// Old versions of which the hub has not confirmed anything yet are purged.
         case purges
         /// Contents that are on the disk for certain are overwritten in place, and the power is
@@ -53,6 +56,11 @@ extension Plan {
         let verbs: [Verb]
         switch focus {
         case .evictions: verbs = [save(path), .evict(path), .read(path)]
+        case .promises:
+            verbs = [
+                .keep, .line(.stall), save(new), .wait(new, durability: "hub"), .rollBack,
+                .line(.open),
+            ]
         case .purges:
             verbs =
                 [.line(.commitsWait), save(new), .wait(new, durability: "disk")]

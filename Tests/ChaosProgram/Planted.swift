@@ -45,12 +45,14 @@ struct Planted {
         Fault(
             "trustsRestoredHub", "keep 10", [], with: [.olderHubs],
             breaks: [.unsettled, .tree, .lost, .unsound]),
+        Fault("promisesTooEarly", "newcomer 9", [], with: [.promises], breaks: [.lost]),
         Fault("neverSplits", "keep 15", [.storeCopied], breaks: [.unsettled]),
         Fault("makesMissingParts", "keep 2", [.partMissing], breaks: [.unsound, .tree, .lost]),
         Fault(
             "trapsAtFarDates", "keep 5, suites 1", [], with: [.dates],
             breaks: [.died, .hung]),
-        Fault("forgetsFormerModes", "guard 1, 4", [], with: [.users], breaks: [.leaked]),
+        Fault("opensThePast", "guard 1", [], with: [.users], breaks: [.leaked]),
+        Fault("forgetsFormerModes", "guard 4", [], with: [.users], breaks: [.leaked]),
         Fault("tellsAllVersions", "guard 4", [], with: [.users], breaks: [.leaked]),
         Fault(
             "forgetsWhatWasAgreedOn", "keep 9", [], with: [.quotas],

@@ -78,6 +78,7 @@ extension Service {
                 try volume.safety.wait(
                     for: .disk, at: path, timeoutSeconds: min(0.5, max(0.05, total - waited)),
                     mayKnow: { volume.mayKnow(peer, of: $0) })
+                if PlantedFault.promisesTooEarly.isPlanted { return }
                 let left = try volume.safety.unsafeDocuments(below: path, limit: 1)
                 guard let first = left.first else { return }
                 let isKnown = volume.mayKnow(peer, of: first.path)
