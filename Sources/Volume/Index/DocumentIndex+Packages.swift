@@ -35,7 +35,6 @@ extension DocumentIndex {
         guard case .package(let key, let path) = place else { return }
         switch target {
         case .package(key, _): break
-        case _ where settings.has(.leavesParts): break
         default: need(part: path + [move.from.name], of: key, move.snapshot, at: new)
         }
         if !move.snapshot.isDirectory { writer.state.packaged[move.snapshot.inode] = nil }
@@ -136,7 +135,6 @@ extension DocumentIndex {
     /// Adds all files of the package to its prior contents, because they are about to belong to
     /// something else. They are read at `place`, or in the stash when they are moved there.
     func needPackage(_ item: Item, at place: Location) {
-        guard !settings.has(.losesPackages) else { return }
         writer.state.movedParts[item.key] = [MovedPart(path: [], place: place)]
         needFiles(of: item.key)
     }

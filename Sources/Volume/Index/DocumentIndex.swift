@@ -220,7 +220,7 @@ final class DocumentIndex {
     func rememberUntrackedFile(_ snapshot: FileSnapshot, to spot: DirectoryEntry, _ t: Reader)
         throws
     {
-        guard snapshot.isFile, !settings.has(.forgetsUntrackedFiles) else { return }
+        guard snapshot.isFile else { return }
         // An item with this entry shows where the file is.
         if case .directory(let parent) = try roles.location(of: spot.directory, t),
             try t.item(parent: parent, name: spot.name)?.inode == snapshot.inode

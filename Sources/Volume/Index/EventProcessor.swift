@@ -110,7 +110,7 @@ final class EventProcessor {
             events.forgetTaken()
             for key in writer.state.directoriesToRescan { writer.rescan(key) }
             writer.state.directoriesToRescan = []
-            if !settings.has(.comparesNoNamesAgain) { writer.rescan(writer.state.namesToRescan) }
+            writer.rescan(writer.state.namesToRescan)
             writer.state.namesToRescan = []
             writer.state.foundEarly = []
         }
@@ -356,7 +356,7 @@ final class EventProcessor {
     /// A program writes to a file that was just moved to the stash. The copy of its contents until
     /// now comes before it.
     private func securedAside(_ inode: UInt64, _ stash: String) {
-        guard let entry = Stash.parse(stash), !settings.has(.losesCopyMadeLate) else { return }
+        guard let entry = Stash.parse(stash) else { return }
         for owner in writer.state.pending.displaced[inode] ?? [] {
             writer.touch(owner) { $0.insert(copy: entry, ofDisplaced: inode) }
         }

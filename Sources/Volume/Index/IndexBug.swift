@@ -7,14 +7,12 @@ enum IndexBug: String, CaseIterable, Sendable {
     // Contents that are replaced, removed or moved aside
     case losesReplacedContent, losesRemovedContent, losesCopyMadeAtOpen
     case losesContentOfHiddenDocuments, forgetsOldContentOfContinued, removesUnrecorded
-    case forgetsDependents, forgetsOtherLinks, losesCopyMadeLate, forgetsUntrackedFiles
+    case forgetsDependents, forgetsOtherLinks, absorbsWithoutContent
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
     case seesNoTwins, keepsEmptyRows, keepsSource, keepsOtherInode
-    // Packages
-    case losesPackages, leavesParts, absorbsWithoutContent, scanSkipsPackages
     // Scans
-    case scanIgnoresEvents, comparesNoNamesAgain, settlesWithoutLooking, missingIsDeleted
+    case scanIgnoresEvents, settlesWithoutLooking
     // Writers
     case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart

@@ -80,7 +80,7 @@ final class MissingItems {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
                 continue
             }
-            if let place = try newPlace(of: item, t), !settings.has(.missingIsDeleted),
+            if let place = try newPlace(of: item, t),
                 try !index.contains(item.key, place.parent, t)
             {
                 try move(item, to: place, t)

@@ -217,7 +217,7 @@ final class Scanner {
             guard let found = try? entryStatus(name, in: directory) else { return }
             let snapshot = FileSnapshot(found)
             writer.state.scan?.items += 1
-            if snapshot.isFile, !settings.has(.scanSkipsPackages) {
+            if snapshot.isFile {
                 writer.state.packaged[snapshot.inode] = key
                 let spot = DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name)
                 try? index.rememberUntrackedFile(snapshot, to: spot, t)

@@ -28,7 +28,7 @@ final class IndexSimulation {
 
     init(seed: UInt64, bugs: Set<IndexBug> = [], scansRace: Bool = true) throws {
         self.scansRace = scansRace
-        withPackages = !seed.isMultiple(of: 3)
+        withPackages = seed.isMultiple(of: 3)
         random = SeededRandom(seed: seed)
         var settings = ProgramTree.fast
         // The simulation decides when something is done, not the clock.
