@@ -8,9 +8,7 @@ extension EventProcessor {
 
     /// Called in the transaction that processes the events.
     func noteEvents(upTo sequence: UInt64?, _ t: Transaction) throws {
-        if let sequence, !settings.has(.processesEventsAgain) {
-            try t.set(EventProcessor.lastEvent, to: String(sequence))
-        }
+        if let sequence { try t.set(EventProcessor.lastEvent, to: String(sequence)) }
     }
 
     /// Takes over the prior contents that were not recorded and the events that were not processed.

@@ -10,13 +10,13 @@ enum IndexBug: String, CaseIterable, Sendable {
     case forgetsDependents, forgetsOtherLinks, absorbsWithoutContent
     // Identity
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
-    case seesNoTwins, keepsEmptyRows, keepsSource, keepsOtherInode
+    case seesNoTwins, keepsEmptyRows, keepsOtherInode
     // Scans
     case scanIgnoresEvents, settlesWithoutLooking
     // Writers
     case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart
-    case forgetsLoggedEvents, processesEventsAgain
+    case forgetsLoggedEvents
 }
 
 extension Settings {

@@ -215,7 +215,7 @@ struct RenameProcessor {
             index.need(source, move.snapshot)
             addTombstone(source, at: move)
         }
-        if !index.settings.has(.keepsSource) { try retire(source, t) }
+        try retire(source, t)
         try index.assignInode(
             &target, move.snapshot,
             save ?? PendingDocument.Save(actor: move.actor, time: writer.eventTime), t)
