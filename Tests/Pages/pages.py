@@ -159,10 +159,13 @@ class Browser:
         self.click(By.XPATH, f"//button[contains(., '{text}')]")
 
     def click(self, by, what):
-        """Clicks also if the page was replaced between finding and clicking, because it is live."""
+        self.use(by, what, lambda element: element.click())
+
+    def use(self, by, what, action):
+        """Finds an element again if its page was replaced meanwhile, because it is live."""
         for attempt in range(5):
             try:
-                return self.driver.find_element(by, what).click()
+                return action(self.driver.find_element(by, what))
             except StaleElementReferenceException:
                 if attempt == 4:
                     raise
@@ -180,7 +183,7 @@ class Browser:
 
     @property
     def text(self):
-        return self.driver.find_element(By.TAG_NAME, "body").text
+        return self.use(By.TAG_NAME, "body", lambda element: element.text)
 
     def transferred(self):
         """The bytes of all answers since the last call."""
