@@ -322,6 +322,9 @@ def changes_with_the_keyboard(visit, browser, fleet, laptop):
     write(fleet.path(".versions"), "a reserved name")
     browser.fill("files", fleet.path(".versions"))
     fleet.wait(lambda: "is reserved" in browser.text)
+    refusals = [entry["message"] for entry in browser.driver.get_log("browser")]
+    visit.check(
+        len(refusals) == 1 and "status of 400" in refusals[0], "the console shows the refusal only")
     browser.go(folder)
     browser.fill("folder", "Made by keyboard", Keys.ENTER)
     fleet.wait(lambda: os.path.isdir(f"{laptop}/Made by keyboard"))
