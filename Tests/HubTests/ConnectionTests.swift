@@ -188,7 +188,7 @@ struct ConnectionTests {
                     + "Content-Type: \(ContentType.binary)\r\nContent-Length: 1048613\r\n\r\n"
                     + "\0\u{10}\0\0" + String(repeating: "\0", count: 20_000))
             #expect(try line.rest(upTo: "}").contains("503"))
-            // A part of a document, of which no chunk is whole.
+            // A part of a document arrives, and no whole chunk of it.
             let client = try await hub.client()
             let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
             let document = try Line(hub.url)

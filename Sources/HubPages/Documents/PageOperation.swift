@@ -166,10 +166,7 @@ struct PageOperation {
     }
 
     private func move(to folder: Identifier, named name: String) async throws -> Outcome {
-        try place.checkCanChange()
-        guard !place.isRoot else {
-            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
-        }
+        try place.checkCanMove()
         // Somebody else has moved it since the page was shown.
         guard place.item.placedSequence <= changes.base else { throw PageOperation.changed }
         let target = try await Place(folder, in: place.volume, place.session)
@@ -188,10 +185,7 @@ struct PageOperation {
     /// What is deleted goes to the trash, as when a device deletes it. What the page did not show
     /// stays.
     private func delete() async throws -> Response {
-        try place.checkCanChange()
-        guard !place.isRoot else {
-            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
-        }
+        try place.checkCanMove()
         let step = VolumeChanges.Step(place.item.id, .delete(current: nil))
         switch try await changes.commit(step) {
         case .overruled(.partly): return Outcome.partly.redirect(to: place.address())
@@ -221,6 +215,14 @@ extension Place {
     func checkCanChange() throws(Failure) {
         guard item.life.isAlive else {
             throw Failure(.malformed, "This was deleted. Undelete it first. Nothing was done.")
+        }
+    }
+
+    /// - Throws: `.malformed` for what is deleted, and for the root of a volume.
+    func checkCanMove() throws(Failure) {
+        try checkCanChange()
+        guard !isRoot else {
+            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
         }
     }
 }

@@ -28,10 +28,7 @@ struct MovePage {
     }
 
     func answer() async throws -> Response {
-        try place.checkCanChange()
-        guard !place.isRoot else {
-            throw Failure(.malformed, "A volume is not moved, renamed or deleted on a page.")
-        }
+        try place.checkCanMove()
         let query = try place.session.call.query
         let id = query["to"].flatMap { Identifier($0) } ?? place.item.placement.parent
         let shown = try await Place(id, in: place.volume, place.session)

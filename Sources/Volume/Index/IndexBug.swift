@@ -1,5 +1,6 @@
 /// Faults that a test plants in the index to show that the simulation finds them. In each of them,
-/// one decision of `DocumentIndex`, `EventProcessor` or `RenameProcessor` is left out or wrong.
+/// one decision of `DocumentIndex`, `EventProcessor`, `RenameProcessor`, `Scanner`, `MissingItems`
+/// or `ContentReader` is left out or wrong.
 /// Tests plant them by `Settings.bugs`; release builds ignore that.
 enum IndexBug: String, CaseIterable, Sendable {
     // Tombstones
