@@ -94,7 +94,7 @@ final class DocumentIndex {
     func isSaved(_ item: Item) -> Bool {
         if item.latest > 0 { return true }
         guard let work = writer.state.pending[item.key] else { return item.changed == 0 }
-        return work.save != nil || isReplaying && item.changed == 0
+        return work.save != nil || (isReplaying || work.isFound) && item.changed == 0
     }
 
     /// Adds the contents of `snapshot` to the document's prior contents, because the document is
@@ -105,6 +105,19 @@ final class DocumentIndex {
         let aside = writer.state.pending.entry(ofDisplaced: snapshot.inode)
         let place = aside.map { PriorContent.Place.stash($0) } ?? .elsewhere(snapshot)
         writer.touch(item.key) { $0.replace(by: place) }
+    }
+
+    /// The name of a document has another file than the journal says, and no event tells why: the
+    /// name keeps its document.
+    func noteUnseenReplacement(of item: Item, by snapshot: FileSnapshot, _ t: Transaction) throws {
+        if item.inode != 0 {
+            need(item, FileSnapshot(item))
+            writer.state.pending[item.key]?.isFound = true
+        }
+        var item = item
+        item.inode = snapshot.inode
+        item.changed = 0
+        try t.update(item)
     }
 
     @discardableResult
@@ -286,5 +299,15 @@ final class DocumentIndex {
             !writer.state.pending.needs(entry)
         else { return }
         writer.state.unresolved.append(entry)
+    }
+
+    /// As `transferContent`, for a file that is no document. Before the first scan, the journal may
+    /// know it as one: it was moved while the volume was not mounted, or a loss of power has
+    /// destroyed the event that says so. Then its document is looked for after the scan.
+    func transferContentOfNone(_ stash: String?, inode: UInt64, _ t: Reader) throws {
+        guard isBeforeFirstLook, try t.hasItem(inode: inode) else {
+            return try transferContent(stash, inode: inode, to: [])
+        }
+        try transferUnknownContent(stash, inode: inode)
     }
 }

@@ -105,18 +105,22 @@ final class EventProcessor {
             return
         }
         backlog.removeFirst(done)
-        if backlog.isEmpty {
-            index.isReplaying = false
-            events.forgetTaken()
-            for key in writer.state.directoriesToRescan { writer.rescan(key) }
-            writer.state.directoriesToRescan = []
-            writer.rescan(writer.state.namesToRescan)
-            writer.state.namesToRescan = []
-            writer.state.foundEarly = []
-        }
-        writer.removeUnneededStashFiles()
+        noteProgress()
         reports.untell("journal")
         forgetOldTombstones()
+    }
+
+    /// When all events are processed, what was left to them is compared again.
+    private func noteProgress() {
+        writer.removeUnneededStashFiles()
+        guard backlog.isEmpty else { return }
+        index.isReplaying = false
+        events.forgetTaken()
+        for key in writer.state.directoriesToRescan { writer.rescan(key) }
+        writer.state.directoriesToRescan = []
+        writer.rescan(writer.state.namesToRescan)
+        writer.state.namesToRescan = []
+        writer.state.foundEarly = []
     }
 
     /// Handles a failed transaction. A full disk is waited for. Any other failure must not block
@@ -143,7 +147,7 @@ final class EventProcessor {
             }
             backlog.removeFirst()
         }
-        writer.removeUnneededStashFiles()
+        noteProgress()
     }
 
     private func forgetOldTombstones() {
@@ -255,7 +259,7 @@ final class EventProcessor {
         let place = try roles.location(of: spot.directory, t)
         if snapshot.isDirectory { writer.state.locations[snapshot.inode] = nil }
         switch place {
-        case .ignored: try index.transferContent(stash, inode: snapshot.inode, to: [])
+        case .ignored: try index.transferContentOfNone(stash, inode: snapshot.inode, t)
         case .unknown: try index.transferUnknownContent(stash, inode: snapshot.inode)
         case .package(let key, _):
             writer.state.packaged[snapshot.inode] = nil
@@ -292,7 +296,7 @@ final class EventProcessor {
     ) throws {
         guard index.isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
             try !roles.isLocal(spot.name, in: parent, t)
-        else { return try index.transferContent(stash, inode: snapshot.inode, to: []) }
+        else { return try index.transferContentOfNone(stash, inode: snapshot.inode, t) }
         let package = writer.state.movedParts.values.first { _, parts in
             parts.contains { $0.place == .directory(parent) }
         }?.key

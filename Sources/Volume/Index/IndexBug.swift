@@ -13,7 +13,7 @@ enum IndexBug: String, CaseIterable, Sendable {
     case followsTheInode, exchangesDocuments, exchangeLosesOneContent, losesOldFile
     case seesNoTwins, keepsEmptyRows, keepsOtherInode
     // Scans
-    case scanIgnoresEvents, settlesWithoutLooking
+    case scanIgnoresEvents, settlesWithoutLooking, settlesBeforeEvents
     // Writers
     case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart

@@ -29,6 +29,7 @@ struct RenameProcessor {
         if try adopter.arrived(move, t) || adopter.putAside(move, t) { return }
         let origin = try roles.location(of: move.from.directory, t)
         let target = try roles.location(of: move.to.directory, t)
+        try noteUnseen(move.from.name, at: origin, move.snapshot, t)
         var source: Item?
         if case .directory(let from) = origin {
             source = try t.item(parent: from, name: move.from.name)
@@ -53,7 +54,7 @@ struct RenameProcessor {
             try replacedBy(source, move, to: to, t)
             return
         }
-        try index.transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [])
+        try index.transferContentOfNone(move.stash, inode: move.replaced?.inode ?? 0, t)
         // A document becomes a temporary file. Its name is free, and its bytes stay in that file
         // for now.
         guard let source else { return }
@@ -252,6 +253,8 @@ struct RenameProcessor {
         }
         let placeA = try roles.location(of: a.directory, t)
         let placeB = try roles.location(of: b.directory, t)
+        try noteUnseen(a.name, at: placeA, traceA, t)
+        try noteUnseen(b.name, at: placeB, traceB, t)
         guard case .directory(let parentA) = placeA, case .directory(let parentB) = placeB,
             let itemA = try item(named: a.name, in: parentA, traceA, t),
             let itemB = try item(named: b.name, in: parentB, traceB, t)
@@ -315,6 +318,26 @@ struct RenameProcessor {
     ) throws -> Item? {
         if let item = try t.item(parent: parent, name: name) { return item }
         return snapshot.isDirectory ? try t.item(index.insert(parent, name, snapshot, t)) : nil
+    }
+
+    /// Notes a file that the first scan has not found yet and that loses its name now. Its contents
+    /// were closed under that name, and it may be removed under its new one.
+    private func noteUnseen(
+        _ name: Name, at place: Location, _ snapshot: FileSnapshot, _ t: Transaction
+    ) throws {
+        guard index.isBeforeFirstLook, snapshot.isFile, case .directory(let parent) = place,
+            try !roles.isLocal(name, in: parent, t)
+        else { return }
+        guard let item = try t.item(parent: parent, name: name) else {
+            try index.insert(parent, name, snapshot, t)
+            return
+        }
+        // The scan may have seen what a later event says.
+        if item.kind == .file, item.inode != snapshot.inode,
+            !writer.state.foundEarly.contains(item.key)
+        {
+            try index.noteUnseenReplacement(of: item, by: snapshot, t)
+        }
     }
 
     /// Whether a package stays one with the directory that its name has now.

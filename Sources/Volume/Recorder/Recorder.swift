@@ -135,7 +135,8 @@ final class Recorder: @unchecked Sendable {
             lostSaves: powerLoss?.unfinished)
         scanner = Scanner(
             writer: writer, index: index, tree: tree, stash: stash, settings: settings,
-            pauses: pauses, reports: reports, adopter: adopter, owners: owners, events: events)
+            pauses: pauses, reports: reports, adopter: adopter, owners: owners,
+            processor: processor)
         queue = RecordingQueue(
             writer: writer, processor: processor, versionRecorder: versionRecorder,
             pauses: pauses, closing: closing)
@@ -341,7 +342,14 @@ final class Recorder: @unchecked Sendable {
         signal.look { hasNews = false }
     }
 
-    private func settleMissing() -> Bool { backlog.isEmpty && scanner.missing.settle() }
+    /// Settles what the last scan did not find, after the events of the meantime: these may say
+    /// where it is, and which names must be compared again before. Returns whether it did anything.
+    func settleMissing() -> Bool {
+        guard state.scan == nil, scanner.missing.hasWork,
+            settings.has(.settlesBeforeEvents) || processor.processAll()
+        else { return false }
+        return state.scan != nil || scanner.missing.settle()
+    }
 
     /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
     private func thin() -> Bool {

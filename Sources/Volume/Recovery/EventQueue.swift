@@ -86,6 +86,16 @@ package final class EventQueue: Sendable {
         state.withLock { ($0.events.count, $0.oldest, $0.newest) }
     }
 
+    /// The waiting events with a larger sequence number.
+    func waiting(after sequence: UInt64) -> [NotedEvent] {
+        state.withLock { state in
+            guard let first = state.events.first, sequence >= first.sequence else {
+                return state.events
+            }
+            return Array(state.events.dropFirst(Int(sequence - first.sequence) + 1))
+        }
+    }
+
     /// Whether the journal has all events.
     var isProcessed: Bool { state.withLock { $0.events.isEmpty && $0.log.isEmpty } }
 

@@ -31,6 +31,7 @@ struct LastVersionDisplay {
                 try replace(file.raw, of: item, by: version, mark)
             }
             guard isAlone else { return }
+            volume.changedFiles.current?(item.inode)
             volume.log.warning(
                 """
                 What was saved or arrived in \(path.shown) shortly before the end of the last run \
@@ -77,6 +78,7 @@ struct LastVersionDisplay {
                 } catch { throw failure(item, error) }
             }
             guard isAlone else { return }
+            volume.changedFiles.current?(seen.inode)
             volume.log.warning(
                 """
                 What was saved in \((path + entry.names).shown) shortly before the end of the last \

@@ -34,12 +34,15 @@ final class MissingItems {
         self.reports = reports
     }
 
-    /// Settles missing items after the events of the meantime were processed. Returns false if
-    /// there are none.
+    var hasWork: Bool {
+        !writer.state.missing.isEmpty || !writer.state.unresolved.isEmpty || !hasRemovedEmptyRows
+    }
+
+    /// Settles missing items after the events of the meantime were processed, and after the names
+    /// that were left to them were compared. Returns false if there are none.
     func settle() -> Bool {
-        guard writer.state.scan == nil, !pauses.isPaused,
-            !writer.state.missing.isEmpty || !writer.state.unresolved.isEmpty
-                || !hasRemovedEmptyRows
+        guard hasWork, writer.state.scan == nil, !pauses.isPaused,
+            writer.state.namesToRescan.isEmpty || settings.has(.settlesBeforeEvents)
         else { return false }
         writer.eventTime = cl_clock_realtime_ns()
         do {

@@ -44,13 +44,15 @@ final class Scanner {
     private let adopter: ArrivalAdopter
     private let owners: TreeOwners
     private let events: EventQueue
+    private let processor: EventProcessor
+    private var changes = UnprocessedChanges()
     /// When the volume was opened, in nanoseconds since 1970.
     private let startTime = cl_clock_realtime_ns()
 
     init(
         writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,
         settings: Settings, pauses: WorkPauses, reports: RecorderReports, adopter: ArrivalAdopter,
-        owners: TreeOwners, events: EventQueue
+        owners: TreeOwners, processor: EventProcessor
     ) {
         self.writer = writer
         self.index = index
@@ -64,7 +66,8 @@ final class Scanner {
         self.reports = reports
         self.adopter = adopter
         self.owners = owners
-        self.events = events
+        self.processor = processor
+        events = processor.events
     }
 
     /// Compares some directories. Returns false if there is nothing to scan.
@@ -106,6 +109,7 @@ final class Scanner {
     private func endScan() {
         guard let finished = writer.state.scan else { return }
         writer.state.scan = nil
+        changes = UnprocessedChanges()
         if finished.isWhole, index.firstLookEnd == nil { index.firstLookEnd = events.lastSequence }
         writer.state.missing += finished.missing
         writer.pendingCursor = 0
@@ -116,10 +120,18 @@ final class Scanner {
         guard var item = try t.item(key), item.deleted == nil, let path = try t.path(of: key) else {
             return
         }
-        guard let directory = open(directory: path) else { return }
+        guard let directory = open(directory: path) else {
+            // Events that are not processed yet may have moved it.
+            if !events.isProcessed { writer.state.directoriesToRescan.append(key) }
+            return
+        }
         if path.isEmpty { try noteRules(t) }
         let snapshot = FileSnapshot(of: directory.raw)
-        if try isLeftToEvents(item.name, in: item.parent, item, snapshot, t) { return }
+        if try isLeftToEvents(item.name, in: item.parent, item, snapshot, t) {
+            // The events may move it elsewhere, and then nothing else compares what is in it.
+            writer.state.directoriesToRescan.append(key)
+            return
+        }
         try reclassify(&item, path, directory.raw, t)
         let before = item
         item.inode = snapshot.inode
@@ -163,8 +175,12 @@ final class Scanner {
     }
 
     private func compare(_ entry: Scan.Entry, _ t: Transaction) throws {
-        guard let path = try t.path(of: entry.parent), let directory = open(directory: path) else {
-            return
+        guard let parent = try t.item(entry.parent), let path = try t.path(of: entry.parent),
+            let directory = open(directory: path)
+        else { return }
+        guard FileSnapshot(of: directory.raw).inode == parent.inode else {
+            // The path has another directory now, which is compared first.
+            return writer.rescan(parent.key)
         }
         let found: stat?
         do throws(Errno) {
@@ -182,9 +198,11 @@ final class Scanner {
     }
 
     /// Whether a name has a file or directory that the journal knows by another name, or another
-    /// one than the journal says, and not all events are processed. One of these probably says how
-    /// it got there, and which contents belong to which document meanwhile, so the scan leaves the
-    /// name to it, and compares it again afterwards (invariant 9).
+    /// one than the journal says, and an event that is not processed yet is about it. That event
+    /// says how it got there, and which contents belong to which document meanwhile, so the scan
+    /// leaves the name to it, and compares it again afterwards (invariant 9). A name that no event
+    /// explains is compared at once: it was changed while the volume was not mounted, or a loss of
+    /// power has destroyed the event.
     private func isLeftToEvents(
         _ name: Name, in parent: Int64, _ known: Item?, _ snapshot: FileSnapshot, _ t: Reader
     ) throws -> Bool {
@@ -192,6 +210,16 @@ final class Scanner {
             known?.inode != 0, !events.isProcessed, !settings.has(.scanIgnoresEvents),
             try known != nil || t.hasItem(inode: snapshot.inode)
         else { return false }
+        changes.add(processor.backlog)
+        changes.add(events.waiting(after: changes.last))
+        var isExplained = changes.contains(snapshot.inode)
+        if let known, changes.contains(known.inode) { isExplained = true }
+        if let directory = try t.item(parent)?.inode,
+            changes.contains(DirectoryEntry(directory: directory, name: name))
+        {
+            isExplained = true
+        }
+        guard isExplained || settings.has(.settlesBeforeEvents) else { return false }
         writer.state.namesToRescan.append(Scan.Entry(parent: parent, name: name))
         return true
     }
@@ -321,12 +349,9 @@ final class Scanner {
             return
         }
         if item.inode != snapshot.inode {
-            // It was replaced while the volume was not mounted; the name keeps its document.
-            if item.inode != 0 {
-                index.need(item, FileSnapshot(item))
-                writer.state.pending[item.key]?.isFound = true
-            }
-        } else if item.changed == snapshot.changed, item.size == UInt64(snapshot.size) {
+            return try index.noteUnseenReplacement(of: item, by: snapshot, t)
+        }
+        if item.changed == snapshot.changed, item.size == UInt64(snapshot.size) {
             var now = item
             if item.mode != snapshot.permissions,
                 let file = try? openBeneath([item.name], from: directory, flags: O_PATH)
@@ -338,7 +363,6 @@ final class Scanner {
             return
         }
         var item = item
-        item.inode = snapshot.inode
         item.changed = 0
         try t.update(item)
     }

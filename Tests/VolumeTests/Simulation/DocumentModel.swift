@@ -12,6 +12,9 @@ struct DocumentModel {
         var isRemoved = false
         /// Saves to files that had been replaced, which are conflict versions.
         var conflicts: [[UInt8]] = []
+        /// Copies of what its file held before, in the stash when a loss of power destroyed the
+        /// events that say so.
+        var copies: [[UInt8]] = []
     }
 
     /// A package. Nobody closes one, so only what it holds when no program has changed it for a
@@ -29,6 +32,10 @@ struct DocumentModel {
     private(set) var names: [String: Int] = [:]
     private(set) var packages: [Package] = []
     private(set) var packageNames: [String: Int] = [:]
+
+    /// A loss of power has destroyed events. What the journal has under a name may have been moved
+    /// or removed, and a program that makes such a name before the scan has looked continues it.
+    private var hasLostEvents = false
 
     func document(_ path: String) -> Document? { names[path].map { documents[$0] } }
     func has(_ path: String) -> Bool { names[path] != nil }
@@ -137,8 +144,29 @@ struct DocumentModel {
         }
     }
 
+    /// A loss of power has destroyed all events that the journal does not have yet, so the daemon
+    /// knows only what the tree and the stash show. `contents` gives what a file holds, and `copies` the contents of the stash that were copied from the file that
+    /// has this name now.
+    mutating func loseEvents(
+        contents: (String) -> [UInt8]?, copies: (String) -> [[UInt8]]
+    ) {
+        hasLostEvents = true
+        for number in documents.indices { documents[number].isUncertain = true }
+        let closed = names.keys.filter(knowsContents)
+        let paths = Array(names.keys)
+        forget(paths) { contents($0) != nil }
+        for path in paths {
+            guard let number = names[path] else { continue }
+            if closed.contains(path), let content = contents(path) {
+                documents[number].contents = [content]
+            }
+            documents[number].copies = copies(path)
+        }
+    }
+
     private mutating func make(_ path: String) -> Int {
         documents.append(Document())
+        documents[documents.count - 1].isUncertain = hasLostEvents
         names[path] = documents.count - 1
         return documents.count - 1
     }

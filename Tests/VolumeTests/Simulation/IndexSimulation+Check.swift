@@ -99,7 +99,20 @@ extension IndexSimulation {
                     + "\(document.conflicts.map(label))"
             }
         }
-        return compareRemoved(found, histories)
+        return compareCopies(found) ?? compareRemoved(found, histories)
+    }
+
+    /// A copy of what a file held belongs to a document that had the file, and is no document of
+    /// its own.
+    private func compareCopies(_ found: Found) -> String? {
+        guard active.isEmpty else { return nil }
+        let documents = found.items.filter {
+            $0.kind == .file && !$0.name.text.hasPrefix("recovered")
+        }
+        let contents = Set(documents.flatMap { found.versions[$0.key] ?? [] }.compactMap(content))
+        return model.documents.flatMap(\.copies).first { !contents.contains($0) }.map {
+            "\(label($0)) is a version of no document that had the file"
+        }
     }
 
     /// A removed document has its history, too.

@@ -23,12 +23,16 @@ final class IndexSimulation {
     private let withPackages: Bool
     /// Whether programs also work while a scan is under way.
     private let scansRace: Bool
+    /// Whether the power may still fail, which destroys the events that are not processed yet. It
+    /// fails once.
+    private var mayLosePower: Bool
     private(set) var log: [String] = []
     var problem: String?
 
     init(seed: UInt64, bugs: Set<IndexBug> = [], scansRace: Bool = true) throws {
         self.scansRace = scansRace
         withPackages = seed.isMultiple(of: 3)
+        mayLosePower = seed % 4 == 2
         random = SeededRandom(seed: seed)
         var settings = ProgramTree.fast
         // The simulation decides when something is done, not the clock.
@@ -75,7 +79,8 @@ final class IndexSimulation {
             guard !active.isEmpty else { return }
             let index = random.below(active.count)
             try advance(active[index], index)
-        case 28..<36: recorderStep()
+        case 28..<34: recorderStep()
+        case 34, 35: if mayLosePower { try crash() } else { recorderStep() }
         case 36:
             guard scansRace else { return }
             log.append("scan")
@@ -104,9 +109,8 @@ final class IndexSimulation {
             log.append("  scan step")
             _ = recorder.scanner.step()
         case 3:
-            guard recorder.backlog.isEmpty else { return }
             log.append("  settle what is missing")
-            _ = recorder.scanner.missing.settle()
+            _ = recorder.settleMissing()
         case 4:
             guard isInStep else { return }
             log.append("  record")
@@ -136,8 +140,7 @@ final class IndexSimulation {
     private func hasComeToRest() -> Bool {
         for _ in 0..<200 {
             recorder.processor.processEvents(now: true)
-            if recorder.scanner.step() { continue }
-            if recorder.backlog.isEmpty, recorder.scanner.missing.settle() { continue }
+            if recorder.scanner.step() || recorder.settleMissing() { continue }
             if isInStep { recorder.queue.recordAll() }
             if recorder.queue.recordPending() { continue }
             let state = recorder.state
@@ -153,11 +156,18 @@ final class IndexSimulation {
 
     /// Kills the daemon. The programs' files are closed with the mount, so their saves end.
     private func crash() throws {
+        let losesEvents = mayLosePower && random.oneIn(2)
+        if losesEvents {
+            mayLosePower = false
+            try saveTwice()
+        }
         log.append("kill")
         let paths = active.flatMap(\.paths)
         active = []
         var hasMoved = false
+        let copies = losesEvents ? try unassignedCopies() : [:]
         try tree.crash {
+            if losesEvents { return try loseEvents() }
             // What nobody was saving may be moved before the daemon starts again.
             let path = model.names.keys.sorted().first { path in
                 !paths.contains { $0 == path || $0 == path + "~" }
@@ -179,6 +189,64 @@ final class IndexSimulation {
             model.forgetPackage(
                 package, isThere: access(tree.real(package), F_OK) == 0)
         }
+        if losesEvents { try forgetEvents(copies) }
+    }
+
+    /// Saves a document by a new file, and then in place: what the new file held is in the stash
+    /// only, and the journal does not know that the document has this file.
+    private func saveTwice() throws {
+        let paths = model.names.keys.filter {
+            !$0.hasSuffix("~") && isFree([$0]) && model.knowsContents($0)
+        }
+        guard let path = paths.sorted().first else { return }
+        let draft = path + ".new\(counter)"
+        try finish(.replacing(path, by: draft, content(), program()))
+        try finish(.overwriting(path, content(), program()))
+    }
+
+    private func finish(_ save: SimulatedSave) throws {
+        log.append(save.label)
+        active.append(save)
+        let index = active.count - 1
+        for _ in save.steps { try advance(active[index], index) }
+    }
+
+    /// Contents in the stash that were copied from the file with this inode, and that the journal
+    /// does not know yet.
+    private func unassignedCopies() throws -> [UInt64: [[UInt8]]] {
+        var copies: [UInt64: [[UInt8]]] = [:]
+        for entry in try tree.volume.stash.entries()
+        where entry.kind == .copied && !recorder.state.pending.needs(entry) {
+            let bytes = try Data(contentsOf: URL(filePath: "\(tree.store)/stash/\(entry.file)"))
+            copies[entry.inode, default: []].append(Array(bytes))
+        }
+        return copies
+    }
+
+    private func loseEvents() throws {
+        log.append("the power fails")
+        for name in try FileManager.default.contentsOfDirectory(atPath: tree.store)
+        where name.hasPrefix("events.") {
+            try FileManager.default.removeItem(atPath: "\(tree.store)/\(name)")
+        }
+    }
+
+    /// Programs go on at once, before the scan has found out what the lost events would have said.
+    private func forgetEvents(_ copies: [UInt64: [[UInt8]]]) throws {
+        model.loseEvents(
+            contents: tree.contents,
+            copies: { path in
+                var status = stat()
+                guard lstat(tree.real(path), &status) == 0 else { return [] }
+                return copies[UInt64(status.st_ino)] ?? []
+            })
+        for path in model.packageNames.keys.sorted() {
+            model.forgetPackage(path, isThere: access(tree.real(path), F_OK) == 0)
+        }
+        for _ in 0..<random.below(4) { if let save = newSave() { try finish(save) } }
+        for _ in 0..<random.below(6) { _ = recorder.scanner.step() }
+        log.append("  settle what is missing")
+        _ = recorder.settleMissing()
     }
 
     /// Ends the daemon in order, and changes the tree while nobody watches.
