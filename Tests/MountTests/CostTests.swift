@@ -175,6 +175,19 @@ struct CostTests {
                 _ = try OpenFile(path, O_RDONLY).bytes(1 << 20)
             }
             #expect(warm["READ"] == nil, "\(warm)")
+            let writer = try OpenFile(path, O_RDWR)
+            let written = try CostMeter(volume).requests {
+                for number in 100..<200 {
+                    try writer.write("\(number)", at: 5_000)
+                    _ = try FileStatus(of: path)
+                    let reader = try OpenFile(path, O_RDONLY)
+                    #expect(try reader.bytes(3, at: 5_000) == Array("\(number)".utf8))
+                    reader.close()
+                }
+            }
+            writer.close()
+            #expect(written["READ"] == nil, "a page is not dropped while a write is on its way")
+            #expect(written["WRITE"] == 100)
         }
     }
 

@@ -334,14 +334,14 @@ final class Opening: @unchecked Sendable {
             reply.open_flags = how
             reply.backing_id = Int32(bitPattern: backing)
         default:
-            // Without passthrough all changes of a file pass through the kernel's cache, so the
-            // cache is right.
-            let isCacheTrue = !files.passthrough.isOn
-            reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
-            // A write-only file cannot be mapped, and for writes that pass through this process the
-            // kernel's cache costs more than it gains.
-            if preImages != nil, flags & O_ACCMODE == O_WRONLY {
-                reply.open_flags |= UInt32(CF_FOPEN_DIRECT_IO)
+            // Without passthrough all changes of a file pass through the kernel's cache
+            // (`Driver.negotiate`).
+            if !files.negotiation.has(CF_PASSTHROUGH) {
+                reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE)
+            } else if preImages != nil, flags & O_ACCMODE == O_WRONLY {
+                // A write-only file cannot be mapped, and for writes that pass through this process
+                // the kernel's cache costs more than it gains.
+                reply.open_flags = UInt32(CF_FOPEN_DIRECT_IO)
             }
         }
         reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)

@@ -9,24 +9,29 @@ import Volume
 extension Driver {
     /// Called by libfuse while it handles INIT.
     func negotiate(_ connection: UnsafeMutablePointer<fuse_conn_info>) {
+        if !negotiation.isOffered(CF_PASSTHROUGH) {
+            passthrough.disable("this kernel does not offer it (6.9 and later do)")
+        }
         var wanted = connection.pointee.want
         let offered = connection.pointee.capable
         // Splicing gains nothing with passthrough. HANDLE_KILLPRIV is replaced by its second
         // version.
         wanted &= ~UInt32(
             FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE
-                | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV)
+                | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA)
+        // Without passthrough all contents pass through the kernel's cache, so the cache is right,
+        // and it must not be dropped at each new modification time: if that happens while a write
+        // is on its way here, a read can bring the old contents back into the cache.
+        let invalidation =
+            passthrough.isOn ? FUSE_CAP_AUTO_INVAL_DATA : FUSE_CAP_EXPLICIT_INVAL_DATA
         let useful =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO
-            | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
+            | invalidation | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
             | FUSE_CAP_IOCTL_DIR | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK | FUSE_CAP_CACHE_SYMLINKS
         wanted |= UInt32(useful) & offered
         connection.pointee.want = wanted
         connection.pointee.max_background = 128
         connection.pointee.congestion_threshold = 96
-        if !negotiation.isOffered(CF_PASSTHROUGH) {
-            passthrough.disable("this kernel does not offer it (6.9 and later do)")
-        }
     }
 
     /// Serves a request as it was read from /dev/fuse or brought by a ring. The memory belongs to

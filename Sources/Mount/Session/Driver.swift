@@ -93,6 +93,9 @@ final class Driver: @unchecked Sendable {
             guard let node = nodes.known(inode) else { return false }
             return nodes.locked { node.opened != nil }
         }
+        volume.changedFiles.set { [nodes = tree.nodes, notifier] inode in
+            if let node = nodes.known(inode) { notifier.tell(.contents(node.id)) }
+        }
     }
 
     /// The session is mounted by this descriptor of /dev/fuse.
