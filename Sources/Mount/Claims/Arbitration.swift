@@ -16,14 +16,19 @@ final class Arbitration: Sendable {
     let settings: CoordinationSettings
     let mountPoint: String
     let reportedChanges = ReportedChanges()
-    /// Files that programs wait to open.
-    private let waitedFor = Mutex<[ObjectIdentifier: Waited]>([:])
-    /// Closures that end waiting opens when the volume is unmounted.
-    private let waiting = Mutex<(opens: [UInt64: @Sendable () -> Void], isEnding: Bool)>(
-        ([:], false))
-    private let number = Atomic<UInt64>(0)
-    /// Opens that were answered with ESTALE, which the kernel will repeat at once.
-    private let kept = Mutex<[RepeatedOpen: Kept]>([:])
+    private let waiting = Mutex(Waiting())
+
+    private struct Waiting {
+        /// The opens that wait, by the number of their node.
+        var opens: [UInt64: [ObjectIdentifier: WaitingOpen]] = [:]
+        /// What is kept for opens that were answered with ESTALE, which the kernel will repeat at
+        /// once.
+        var kept: [RepeatedOpen: Kept] = [:]
+        /// Whether a timer will check implicit leases, because opens wait for them.
+        var isObserving = false
+        /// The volume is being unmounted, so no open may begin to wait.
+        var isEnding = false
+    }
 
     /// Identifies a repeated open(2) of a name.
     struct RepeatedOpen: Hashable {
@@ -39,14 +44,6 @@ final class Arbitration: Sendable {
         /// When the open was answered, in monotonic nanoseconds. It tells two such opens apart.
         var time: Int64
     }
-
-    struct Waited: Sendable {
-        let state: OpenState
-        let file: SharedDescriptor
-        let names: [Name]
-    }
-
-    var waited: [Waited] { waitedFor.withLock { Array($0.values) } }
 
     init(arbiter: Arbiter, settings: CoordinationSettings, mountPoint: String) {
         self.arbiter = arbiter
@@ -81,87 +78,95 @@ final class Arbitration: Sendable {
 
     // MARK: Waiting opens
 
-    /// Calls `end` when the volume is unmounted, until `forget`. Returns nil if it is being
-    /// unmounted.
-    func remember(_ end: @escaping @Sendable () -> Void) -> UInt64? {
-        let id = number.wrappingAdd(1, ordering: .relaxed).newValue
-        return waiting.withLock { waiting in
-            if waiting.isEnding { return nil }
-            waiting.opens[id] = end
-            return id
+    /// Adds an open to those that wait. Returns false if the volume is being unmounted.
+    func add(_ open: WaitingOpen) -> Bool {
+        waiting.withLock { waiting in
+            if waiting.isEnding { return false }
+            waiting.opens[open.node.id, default: [:]][ObjectIdentifier(open)] = open
+            return true
         }
     }
 
-    func forget(_ id: UInt64) { _ = waiting.withLock { $0.opens.removeValue(forKey: id) } }
-
-    func endWaiting() {
-        let ends = waiting.withLock { waiting in
-            waiting.isEnding = true
-            defer { waiting.opens = [:] }
-            return waiting.opens
+    func remove(_ open: WaitingOpen) {
+        waiting.withLock { waiting in
+            let id = open.node.id
+            waiting.opens[id]?[ObjectIdentifier(open)] = nil
+            if waiting.opens[id]?.isEmpty == true { waiting.opens[id] = nil }
         }
-        for end in ends.values { end() }
+    }
+
+    /// Whether programs wait to open the file.
+    func isAwaited(_ node: Node) -> Bool { waiting.withLock { $0.opens[node.id] != nil } }
+
+    /// One open for each file whose implicit leases are waited for.
+    var waitedFor: [WaitingOpen] {
+        waiting.withLock { $0.opens.values.compactMap(\.values.first) }.filter(\.isLeaseWaitedFor)
+    }
+
+    /// Ends all waiting opens, and admits no more.
+    func endWaiting() {
+        let opens = waiting.withLock { waiting in
+            waiting.isEnding = true
+            return waiting.opens.values.flatMap(\.values)
+        }
+        for open in opens { open.end(with: Errno(ECONNABORTED)) }
     }
 
     // MARK: Repeated opens
 
     /// Keeps a claim, or nil if there was none, for a repeated open. That comes at once unless the
     /// machine is very busy, so this is kept no longer than the lease of an idle reader.
-    func keep(_ claim: ClaimID?, for visit: RepeatedOpen) {
+    func keep(_ claim: ClaimID?, for repeated: RepeatedOpen) {
         let new = Kept(claim: claim, time: cl_clock_monotonic_ns())
-        let former = kept.withLock { $0.updateValue(new, forKey: visit) }
+        let former = waiting.withLock { $0.kept.updateValue(new, forKey: repeated) }
         if let claim = former?.claim { arbiter.step(.released(claim)) }
         timers.after(seconds: settings.readerTime) { [self] in
-            let isThere = kept.withLock { kept in
-                guard kept[visit] == new else { return false }
-                kept[visit] = nil
+            let isThere = waiting.withLock { waiting in
+                guard waiting.kept[repeated] == new else { return false }
+                waiting.kept[repeated] = nil
                 return true
             }
             if isThere, let claim { arbiter.step(.released(claim)) }
         }
     }
 
-    func takeKept(for visit: RepeatedOpen) -> Kept? {
-        kept.withLock { $0.removeValue(forKey: visit) }
+    func takeKept(for repeated: RepeatedOpen) -> Kept? {
+        waiting.withLock { $0.kept.removeValue(forKey: repeated) }
     }
 
     // MARK: Implicit leases
 
-    /// Checks a file's implicit leases again and again while a program waits for one.
-    func watch(_ state: OpenState, file: SharedDescriptor, names: [Name]) {
-        let isFirst = waitedFor.withLock { waited in
-            let isFirst = waited.isEmpty
-            waited[ObjectIdentifier(state)] = Waited(state: state, file: file, names: names)
-            return isFirst
+    /// Checks implicit leases again and again while opens wait for them. Called after an open has
+    /// begun to wait for one.
+    func observeLeases(after seconds: Double = 0) {
+        let isFirst = waiting.withLock { waiting in
+            defer { waiting.isObserving = true }
+            return !waiting.isObserving
         }
-        if isFirst { timers.after(seconds: 0) { self.look() } }
+        if isFirst { timers.after(seconds: seconds) { self.look() } }
     }
 
     private func look() {
-        for waited in waited {
-            let path =
-                mountPoint + "/" + waited.names.shown
-            // No lock is held while /proc is read, so opens of the file need not wait.
-            let inTheWay = waited.state.leases.withLock { $0.inTheWay }
-            var trails: [UInt64: [UInt64]] = [:]
-            for holder in inTheWay {
-                trails[holder.lease] = Activity.trail(of: holder.process, waited.file, path)
-            }
-            let isFree = Activity.coordinatesItself(
-                waited.file, waited.names.last?.bytes ?? [])
-            let ready = waited.state.leases.withLock {
-                $0.look(
-                    now: cl_clock_monotonic_ns(), settings.limits, isFree: isFree, trails: trails)
-            }
-            for go in ready { go() }
-            waitedFor.withLock { all in
-                // Checked under this lock, or a new waiter would not be noticed.
-                guard !waited.state.leases.withLock({ $0.isWaitedFor }) else { return }
-                all[ObjectIdentifier(waited.state)] = nil
-            }
+        for open in waitedFor { look(at: open) }
+        // Before it is asked whether opens still wait, so that none which begins now is overlooked.
+        waiting.withLock { $0.isObserving = false }
+        if !waitedFor.isEmpty { observeLeases(after: 0.05) }
+    }
+
+    /// Checks the implicit leases of the file that this open waits for.
+    private func look(at open: WaitingOpen) {
+        let (file, names) = (open.opening.file, open.path)
+        // No lock is held while /proc is read, so opens of the file need not wait.
+        let inTheWay = open.state.leases.withLock { $0.inTheWay }
+        var trails: [UInt64: [UInt64]] = [:]
+        for holder in inTheWay {
+            trails[holder.lease] = Activity.trail(
+                of: holder.process, file, mountPoint + "/" + names.shown)
         }
-        guard !waitedFor.withLock({ $0.isEmpty }) else { return }
-        timers.after(seconds: 0.05) { self.look() }
+        let isFree = Activity.coordinatesItself(file, names.last?.bytes ?? [])
+        open.state.changeLeases {
+            $0.look(now: $1, settings.limits, isFree: isFree, trails: trails)
+        }
     }
 }
 

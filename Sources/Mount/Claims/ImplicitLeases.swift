@@ -32,12 +32,9 @@ struct ImplicitLeases: Sendable {
     }
 
     struct Waiter: Sendable {
-        let lease: UInt64
-        let kind: Kind
-        let process: Int32
+        let open: WaitingOpen
+        /// Monotonic nanoseconds.
         let since: Int64
-        let line: [Int32]
-        let go: @Sendable () -> Void
     }
 
     private(set) var holders: [Holder] = []
@@ -66,37 +63,45 @@ struct ImplicitLeases: Sendable {
         return lease
     }
 
-    /// Adds a waiter; `go` is called when its lease is granted. The caller must call the closures
-    /// in `ready`, whose leases are granted at once.
-    mutating func wait(
-        _ kind: Kind, process: Int32, line: [Int32], now: Int64,
-        _ go: @escaping @Sendable () -> Void
-    ) -> (lease: UInt64, ready: [@Sendable () -> Void]) {
-        let lease = next()
-        waiters.append(
-            Waiter(lease: lease, kind: kind, process: process, since: now, line: line, go: go))
-        return (lease, admit(now: now))
+    // These return the opens that have a lease now; `OpenState.changeLeases` tells them.
+
+    mutating func wait(_ open: WaitingOpen, now: Int64) -> [WaitingOpen] {
+        waiters.append(Waiter(open: open, since: now))
+        return admit(now: now)
     }
 
-    /// Releases a lease or ends a wait. The caller must call the returned closures, whose leases
-    /// are granted now.
-    mutating func leave(_ lease: UInt64, now: Int64) -> [@Sendable () -> Void] {
+    /// Ends a wait, if the open has no lease yet.
+    mutating func withdraw(_ open: WaitingOpen, now: Int64) -> [WaitingOpen] {
+        remove(open) ? admit(now: now) : []
+    }
+
+    mutating func release(_ lease: UInt64, now: Int64) -> [WaitingOpen] {
         if let index = holders.lastIndex(where: { $0.lease == lease }) {
             holders.swapAt(index, holders.count - 1)
             holders.removeLast()
-        } else {
-            waiters.removeAll { $0.lease == lease }
         }
-        return waiters.isEmpty ? [] : admit(now: now)
+        return admit(now: now)
     }
 
     /// Grants a waiter's lease although others are in the way. Does nothing if it does not wait.
-    mutating func admitAnyway(_ lease: UInt64, now: Int64) -> [@Sendable () -> Void] {
-        guard let index = waiters.firstIndex(where: { $0.lease == lease }) else { return [] }
-        let waiter = waiters.remove(at: index)
+    mutating func admitAnyway(_ open: WaitingOpen, now: Int64) -> [WaitingOpen] {
+        guard remove(open) else { return [] }
+        grant(to: open, now: now)
+        return [open] + admit(now: now)
+    }
+
+    private mutating func remove(_ open: WaitingOpen) -> Bool {
+        guard let index = waiters.firstIndex(where: { $0.open === open }) else { return false }
+        waiters.remove(at: index)
+        return true
+    }
+
+    private mutating func grant(to open: WaitingOpen, now: Int64) {
+        let (opening, lease) = (open.opening, next())
+        opening.lease = lease
         holders.append(
-            Holder(lease: lease, kind: waiter.kind, process: waiter.process, since: now))
-        return [waiter.go] + admit(now: now)
+            Holder(
+                lease: lease, kind: opening.kind, process: opening.caller.process, since: now))
     }
 
     var isWaitedFor: Bool { !waiters.isEmpty }
@@ -104,7 +109,8 @@ struct ImplicitLeases: Sendable {
     /// The holders that a waiter waits for.
     var inTheWay: [Holder] {
         holders.filter { holder in
-            !holder.hasLapsed && waiters.contains { $0.kind.conflicts(with: holder.kind) }
+            !holder.hasLapsed
+                && waiters.contains { $0.open.opening.kind.conflicts(with: holder.kind) }
         }
     }
 
@@ -112,7 +118,7 @@ struct ImplicitLeases: Sendable {
     /// activity by lease; `isFree` says that the file needs no leases after all.
     mutating func look(
         now: Int64, _ limits: LeaseLimits, isFree: Bool, trails: [UInt64: [UInt64]]
-    ) -> [@Sendable () -> Void] {
+    ) -> [WaitingOpen] {
         guard let first = waiters.first else { return [] }
         if isFree { self.isFree = true }
         for index in holders.indices {
@@ -131,8 +137,9 @@ struct ImplicitLeases: Sendable {
 
     /// Grants leases in the order of arrival. A waiter that conflicts with no other may overtake
     /// waiters that do.
-    private mutating func admit(now: Int64) -> [@Sendable () -> Void] {
-        var ready: [@Sendable () -> Void] = []
+    private mutating func admit(now: Int64) -> [WaitingOpen] {
+        guard !waiters.isEmpty else { return [] }
+        var ready: [WaitingOpen] = []
         var waiting: [Waiter] = []
         var lines: [Int32: [Int32]] = [:]
         for (index, waiter) in waiters.enumerated() {
@@ -141,28 +148,26 @@ struct ImplicitLeases: Sendable {
                 waiting += waiters[index...]
                 break
             }
+            let (kind, ancestry) = (waiter.open.opening.kind, waiter.open.line)
             let isBehind = waiting.contains {
-                $0.kind.conflicts(with: waiter.kind)
-                    && !ProcessAncestry.share($0.line, waiter.line)
+                $0.open.opening.kind.conflicts(with: kind)
+                    && !ProcessAncestry.share($0.open.line, ancestry)
             }
             let isBlocked =
                 isBehind
                 || holders.contains { holder in
-                    guard !holder.hasLapsed, holder.kind.conflicts(with: waiter.kind) else {
+                    guard !holder.hasLapsed, holder.kind.conflicts(with: kind) else {
                         return false
                     }
                     let line = lines[holder.process] ?? ProcessAncestry.line(of: holder.process)
                     lines[holder.process] = line
-                    return !ProcessAncestry.share(line, waiter.line)
+                    return !ProcessAncestry.share(line, ancestry)
                 }
             if isBlocked, !isFree {
                 waiting.append(waiter)
             } else {
-                holders.append(
-                    Holder(
-                        lease: waiter.lease, kind: waiter.kind, process: waiter.process, since: now)
-                )
-                ready.append(waiter.go)
+                grant(to: waiter.open, now: now)
+                ready.append(waiter.open)
             }
         }
         waiters = waiting

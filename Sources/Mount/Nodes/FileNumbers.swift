@@ -22,16 +22,12 @@ final class FileNumbers: Sendable {
     private struct State {
         var shown: [UInt64: Shown] = [:]
         var order: UInt64 = 0
-        /// Nodes with waiting opens, and the number of these.
-        var awaited: [UInt64: Int] = [:]
     }
 
     private let state = Mutex(State())
     private let isUsed = Atomic(false)
     /// Each entry costs a descriptor and the disk space of the replaced file.
     private static let countMax = 256
-
-    // MARK: Shown numbers
 
     func shown(_ inode: UInt64) -> UInt64 {
         guard isUsed.load(ordering: .acquiring) else { return inode }
@@ -64,17 +60,4 @@ final class FileNumbers: Sendable {
         let gone = state.withLock { $0.shown.removeValue(forKey: inode) }
         withExtendedLifetime(gone) {}
     }
-
-    // MARK: Waiting opens
-
-    func begin(awaiting node: Node) { state.withLock { $0.awaited[node.id, default: 0] += 1 } }
-
-    func end(awaiting node: Node) {
-        state.withLock { state in
-            let count = (state.awaited[node.id] ?? 1) - 1
-            state.awaited[node.id] = count > 0 ? count : nil
-        }
-    }
-
-    func isAwaited(_ node: Node) -> Bool { state.withLock { $0.awaited[node.id] != nil } }
 }

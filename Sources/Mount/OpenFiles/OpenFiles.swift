@@ -53,7 +53,7 @@ final class OpenFiles: Sendable {
             if claims.isFree(node, opening.access), opening.takeLease() {
                 return try proceed(request, opening)
             }
-            WaitingOpen(request, opening, node, self).begin()
+            WaitingOpen(request, opening).begin()
         }
     }
 
@@ -173,10 +173,7 @@ final class OpenFiles: Sendable {
 
     /// Releases the implicit lease and the claim of a handle, or of an open that has failed.
     func leave(_ state: OpenState, lease: UInt64?, claim: ClaimID?) {
-        if let lease {
-            let now = cl_clock_monotonic_ns()
-            for next in state.leases.withLock({ $0.leave(lease, now: now) }) { next() }
-        }
+        if let lease { state.changeLeases { $0.release(lease, now: $1) } }
         if let claim { claims.arbiter.step(.released(claim)) }
     }
 }

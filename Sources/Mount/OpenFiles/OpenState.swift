@@ -1,3 +1,4 @@
+import CLinux
 import Synchronization
 import SystemCalls
 import Volume
@@ -43,6 +44,12 @@ final class OpenState: @unchecked Sendable {
 
     /// The implicit leases: the programs that have the file open, and those that wait to open it.
     let leases = Mutex(ImplicitLeases())
+
+    /// Changes the implicit leases, and lets the opens proceed that get one.
+    func changeLeases(_ change: (inout ImplicitLeases, _ now: Int64) -> [WaitingOpen]) {
+        let now = cl_clock_monotonic_ns()
+        for open in leases.withLock({ change(&$0, now) }) { open.leaseGranted() }
+    }
 
     /// Parked requests that need `content` run one after the other, so that those of one file
     /// cannot occupy all parking threads.

@@ -18,11 +18,11 @@ final class Opening: @unchecked Sendable {
     }
 
     let files: OpenFiles
-    private let node: Node
-    private let state: OpenState
-    private let file: SharedDescriptor
+    let node: Node
+    let state: OpenState
+    let file: SharedDescriptor
     private let flags: Int32
-    private let caller: Caller
+    let caller: Caller
     private let isNew: Bool
     /// The attributes of a file that was just created, which no other program has open yet.
     private let known: stat?
@@ -35,9 +35,11 @@ final class Opening: @unchecked Sendable {
     /// Until when it waits for closes that may be on their way; monotonic nanoseconds. Nil before
     /// it has met one.
     private var closesUntil: Int64?
-    /// Its implicit lease, once it has one.
-    private var lease: UInt64?
-    private var claim: ClaimID?
+    /// Its implicit lease, once it has one; that of a waiting open is written under the lock of
+    /// `OpenState.leases`.
+    var lease: UInt64?
+    /// The claim that it was granted.
+    var claim: ClaimID?
     private var before: ChangeStamp?
     /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
     private var contents: PlaceholderFile?
@@ -79,7 +81,7 @@ final class Opening: @unchecked Sendable {
 
     // MARK: Claims and implicit leases
 
-    private var kind: ImplicitLeases.Kind {
+    var kind: ImplicitLeases.Kind {
         if flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 { return .reader }
         return flags & O_APPEND != 0 && flags & O_TRUNC == 0 ? .appender : .writer
     }
@@ -97,41 +99,6 @@ final class Opening: @unchecked Sendable {
                 anyway: anyway)
         }
         return lease != nil
-    }
-
-    /// Calls `go` when the implicit lease is granted, perhaps before this returns.
-    func waitForLease(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
-        let ready = state.leases.withLock { leases in
-            let now = cl_clock_monotonic_ns()
-            let (lease, ready) = leases.wait(
-                kind, process: caller.process, line: line, now: now, go)
-            // Under the lock: as soon as it is released, another thread may grant the lease and
-            // call `go`, which makes a handle with this lease.
-            self.lease = lease
-            return ready
-        }
-        for next in ready { next() }
-        guard state.leases.withLock({ $0.isWaitedFor }) else { return }
-        files.claims.arbitration.watch(
-            state, file: file, names: files.tree.nodes.path(of: node) ?? [])
-    }
-
-    /// Grants a waiting open although other programs have the file open, because plain programs do
-    /// not expect open(2) to fail with EBUSY.
-    func takeLeaseAnyway() {
-        let now = cl_clock_monotonic_ns()
-        let ready = state.leases.withLock { leases in
-            lease.map { leases.admitAnyway($0, now: now) } ?? []
-        }
-        for next in ready { next() }
-    }
-
-    func hold(_ claim: ClaimID) { self.claim = claim }
-    var held: ClaimID? { claim }
-    /// Takes the claim away; the caller must release it.
-    func takeHeld() -> ClaimID? {
-        defer { claim = nil }
-        return claim
     }
 
     /// Begins to open a file that was just created, for which it does not wait.

@@ -1,3 +1,4 @@
+import CLinux
 import Coordination
 import Glibc
 import Model
@@ -6,144 +7,148 @@ import SystemCalls
 import Volume
 
 /// An open that waits: first for claims and presenters, then for other programs that have the file
-/// open. It holds no thread meanwhile. `state`, which its own lock guards, has everything that can
-/// end the wait. The thread that takes the hold out of it answers the request.
+/// open. It holds no thread meanwhile. `Arbitration` has the list of all of them.
 final class WaitingOpen: Sendable {
+    let opening: Opening
+    /// The caller's process ancestry.
+    let line: [Int32]
     private let request: Request
-    private let opening: Opening
-    private let node: Node
-    private let files: OpenFiles
-    private let line: [Int32]
     /// The file's path when the open was requested.
     private let names: [Name]?
-    private let state = Mutex(State())
+    /// Nil before the wait has begun and after its end. The thread that takes the value out ends
+    /// the wait and answers the request; nothing more may be started then.
+    private let wait = Mutex<Wait?>(nil)
 
-    private struct State {
+    private struct Wait {
+        let hold: Parking.Hold
+        /// The timer for the end of its time.
+        let deadline: UInt64
         /// The open was granted before, and the kernel repeats it for the file that has the name
         /// now.
-        var isBack = false
-        var hold: Parking.Hold?
-        /// The numbers of the entries that end the wait: at unmount, and when its time is over.
-        var number: UInt64?
-        var deadline: UInt64?
+        let isRepeated: Bool
         /// Its request in the arbiter while it waits for claims and presenters.
         var claim: ClaimID?
-        /// The request was answered, so nothing more may be started for it.
-        var isOver = false
     }
 
-    init(_ request: Request, _ opening: Opening, _ node: Node, _ files: OpenFiles) {
+    init(_ request: Request, _ opening: Opening) {
         self.request = request
         self.opening = opening
-        self.node = node
-        self.files = files
-        line = ProcessAncestry.line(of: request.caller.process)
-        names = files.tree.nodes.path(of: node)
+        line = ProcessAncestry.line(of: opening.caller.process)
+        names = opening.files.tree.nodes.path(of: opening.node)
     }
 
+    var node: Node { opening.node }
+    var state: OpenState { opening.state }
+    /// The file's path now, or its last one.
+    var path: [Name] { files.tree.nodes.path(of: node) ?? names ?? [] }
+    /// Whether opens wait for implicit leases of the file.
+    var isLeaseWaitedFor: Bool { state.leases.withLock { $0.isWaitedFor } }
+
+    private var files: OpenFiles { opening.files }
     private var arbitration: Arbitration { files.claims.arbitration }
-    private var numbers: FileNumbers { files.tree.numbers }
 
     func begin() {
-        numbers.begin(awaiting: node)
-        let hold = files.parking.hold(request) { [self] in end(with: nil) }
-        guard let hold else {
-            numbers.end(awaiting: node)
-            return opening.abandon()
-        }
-        state.withLock { $0.hold = hold }
-        let number = arbitration.remember { [self] in end(with: Errno(ECONNABORTED)) }
-        guard let number else { return end(with: Errno(ECONNABORTED)) }
-        let deadline = arbitration.timers.after(seconds: arbitration.settings.timeout) { [self] in
-            guard let claim = state.withLock({ $0.claim }) else {
-                return opening.takeLeaseAnyway()
+        // An interrupt, a timer or an unmount ends the wait only after this lock is released.
+        let hasBegun = wait.withLock { wait in
+            guard arbitration.add(self) else {
+                request.refuse(Errno(ECONNABORTED))
+                return false
             }
-            // A claim of a program that coordinates makes the open fail; a presenter that does not
-            // answer does not.
-            arbitration.arbiter.step(.overdue(claim))
-            arbitration.timers.after(seconds: arbitration.settings.writerTime) { [self] in
-                if state.withLock({ $0.claim }) != nil { return end(with: Errno(EBUSY)) }
-                opening.takeLeaseAnyway()
+            let hold = files.parking.hold(request) { [self] in end(with: .interrupted) }
+            guard let hold else {
+                arbitration.remove(self)
+                return false
             }
+            let deadline = arbitration.timers.after(seconds: arbitration.settings.timeout) {
+                [self] in expire()
+            }
+            let kept = arbitration.takeKept(for: repeated)
+            opening.claim = kept?.claim
+            wait = Wait(hold: hold, deadline: deadline, isRepeated: kept != nil)
+            return true
         }
-        let isOver = state.withLock { state in
-            (state.number, state.deadline) = (number, deadline)
-            return state.isOver
-        }
-        if isOver { settle() } else { waitForClaims() }
+        guard hasBegun else { return opening.abandon() }
+        if let target { waitForClaims(target) } else { takeLease() }
+    }
+
+    /// What it must claim; nil if it has the claim already or needs none.
+    private var target: ClaimRequest.Target? {
+        opening.claim == nil ? files.claims.target(node, opening.access) : nil
     }
 
     /// Step 1: waits for claims and presenters.
-    private func waitForClaims() {
-        if let kept = arbitration.takeKept(for: visit) {
-            state.withLock { $0.isBack = true }
-            if let claim = kept.claim {
-                opening.hold(claim)
-                return takeLease()
-            }
-        }
-        guard let target = files.claims.target(node, opening.access) else { return takeLease() }
+    private func waitForClaims(_ target: ClaimRequest.Target) {
         let turn = arbitration.request([target], line, goesAhead: false)
-        let claim = state.withLock { state -> ClaimID? in
-            guard !state.isOver else { return nil }
-            state.claim = arbitration.arbiter.request(turn) { [self] id, outcome in
+        let claim = wait.withLock { wait -> ClaimID? in
+            guard wait != nil else { return nil }
+            wait?.claim = arbitration.arbiter.request(turn) { [self] id, outcome in
                 files.parking.soon { self.hear(id, outcome) }
             }
-            return state.claim
+            return wait?.claim
         }
         if let claim { arbitration.stopWaitingForYielding(claim) }
     }
 
     private func hear(_ id: ClaimID, _ outcome: Arbiter.Outcome) {
-        if case .refused(let refusal) = outcome {
-            guard case .failed = refusal else { return end(with: refusal.errno) }
-            // A presenter could not save its changes. The program gets the contents on the disk.
-            state.withLock { $0.claim = nil }
-            return takeLease()
+        switch outcome {
+        case .granted: takeLease(under: id)
+        // A presenter could not save its changes. The program gets the contents on the disk.
+        case .refused(.failed): takeLease()
+        case .refused(let refusal): end(with: refusal.errno)
         }
-        let isOver = state.withLock { state in
-            state.claim = nil
-            if !state.isOver { opening.hold(id) }
-            return state.isOver
-        }
-        if isOver { arbitration.arbiter.step(.released(id)) } else { takeLease() }
     }
 
     /// Step 2: waits for programs that have the file open.
-    private func takeLease() {
-        state.withLock { state in
-            guard !state.isOver else { return }
-            opening.waitForLease(line) { [self] in files.parking.soon { self.proceed() } }
+    private func takeLease(under claim: ClaimID? = nil) {
+        let isOver = wait.withLock { wait in
+            guard wait != nil else { return true }
+            wait?.claim = nil
+            if let claim { opening.claim = claim }
+            state.changeLeases { $0.wait(self, now: $1) }
+            return false
+        }
+        if isOver {
+            if let claim { arbitration.arbiter.step(.released(claim)) }
+        } else if isLeaseWaitedFor {
+            arbitration.observeLeases()
         }
     }
 
-    /// Returns true only once: to the caller that must answer the request. Nothing more may be
-    /// started then.
-    private func take() -> Bool {
-        let hold = state.withLock { state in
-            defer { state.hold = nil }
-            return state.hold
+    func leaseGranted() { files.parking.soon { self.proceed() } }
+
+    /// The open has waited as long as it may.
+    private func expire() {
+        guard let claim = wait.withLock({ $0?.claim }) else { return takeLeaseAnyway() }
+        // A claim of a program that coordinates makes the open fail; a presenter that does not
+        // answer does not.
+        arbitration.arbiter.step(.overdue(claim))
+        arbitration.timers.after(seconds: arbitration.settings.writerTime) { [self] in
+            if wait.withLock({ $0?.claim }) != nil { return end(with: Errno(EBUSY)) }
+            takeLeaseAnyway()
         }
-        guard let hold, hold.end() else { return false }
-        settle()
-        return true
+    }
+
+    /// Goes ahead although other programs have the file open, because plain programs do not expect
+    /// open(2) to fail with EBUSY.
+    private func takeLeaseAnyway() {
+        state.changeLeases { $0.admitAnyway(self, now: $1) }
     }
 
     private func proceed() {
-        guard take() else { return }
+        guard let wait = finish() else { return }
+        guard wait.hold.end() else { return opening.abandon() }
         // The document was saved in the meantime by replacing the file, so the kernel must look up
         // the name again, which it does only once. The claim is kept for that second open, or the
         // presenter would be asked again and would save again. A repeated open for reading gets the
         // previous contents instead of an error.
-        let isBack = state.withLock { $0.isBack }
         if let names, let now = files.tree.changeStamp(names), now.inode != node.inode,
-            !isBack || opening.access.isWriting
+            !wait.isRepeated || opening.access.isWriting
         {
-            arbitration.keep(opening.takeHeld(), for: visit)
+            arbitration.keep(opening.claim.take(), for: repeated)
             request.refuse(.stale)
             return opening.abandon()
         }
-        if let claim = opening.held {
+        if let claim = opening.claim {
             // Presenters get the document back when it is closed or its time is over.
             let seconds =
                 opening.access.isWriting
@@ -155,34 +160,27 @@ final class WaitingOpen: Sendable {
         request.answer { () throws(Errno) in try files.proceed(request, opening) }
     }
 
-    private var visit: Arbitration.RepeatedOpen {
+    private var repeated: Arbitration.RepeatedOpen {
         Arbitration.RepeatedOpen(
-            process: request.caller.process, names: names, isWriting: opening.access.isWriting)
+            process: opening.caller.process, names: names, isWriting: opening.access.isWriting)
     }
 
-    /// Ends a wait that was interrupted (nil; the request is answered already), timed out or ended
-    /// by an unmount.
-    private func end(with error: Errno?) {
-        if let error {
-            guard take() else { return }
-            request.refuse(error)
-        } else {
-            settle()
-        }
-        if let claim = state.withLock({ $0.claim }) {
-            arbitration.arbiter.step(.cancelled(claim))
-        }
+    /// Ends a wait that was interrupted, refused, timed out or ended by an unmount.
+    func end(with error: Errno) {
+        guard let wait = finish() else { return }
+        // If it was interrupted, the request is answered already.
+        if wait.hold.end() { request.refuse(error) }
+        if let claim = wait.claim { arbitration.arbiter.step(.cancelled(claim)) }
+        state.changeLeases { $0.withdraw(self, now: $1) }
         opening.abandon()
     }
 
-    private func settle() {
-        let (isFirst, number, deadline) = state.withLock { state in
-            defer { state.isOver = true }
-            return (!state.isOver, state.number, state.deadline)
-        }
-        if isFirst { numbers.end(awaiting: node) }
-        if let number { arbitration.forget(number) }
-        if let deadline { arbitration.timers.cancel(deadline) }
+    /// Ends the wait. Returns it only once: to the caller that must answer the request.
+    private func finish() -> Wait? {
+        guard let wait = wait.withLock({ $0.take() }) else { return nil }
+        arbitration.remove(self)
+        arbitration.timers.cancel(wait.deadline)
+        return wait
     }
 }
 

@@ -148,7 +148,7 @@ final class RenameOperations: Sendable {
             FileSnapshot(moved.status).isFile,
             replaced.map({ FileSnapshot($0.status).isFile }) == true
         else { return false }
-        if tree.numbers.isAwaited(node) { return true }
+        if claims.arbitration.isAwaited(node) { return true }
         guard let draft = try? SharedDescriptor(pathOf: here.name, in: here.directory.raw) else {
             return false
         }

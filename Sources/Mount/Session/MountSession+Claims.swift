@@ -106,7 +106,7 @@ extension MountSession {
     /// The programs that have files open which others wait for, and the waiting ones. With a path,
     /// all that have the file open.
     package func leaseReports(at names: [Name]?) -> [LeaseReport] {
-        var found = driver.arbitration.waited.map { ($0.state, $0.names) }
+        var found = driver.arbitration.waitedFor.map { ($0.state, $0.path) }
         if let names, let changeStamp = driver.tree.changeStamp(names),
             let node = driver.tree.nodes.known(changeStamp.inode),
             let state = driver.tree.nodes.locked({ node.opened }),
@@ -128,9 +128,10 @@ extension MountSession {
                     isWaiting: false, behind: [])
             }
                 + waiters.map {
-                    LeaseReport(
-                        path: path, access: $0.kind.text, process: $0.process,
-                        program: program($0.process), since: now.0 - (now.1 - $0.since),
+                    let process = $0.open.opening.caller.process
+                    return LeaseReport(
+                        path: path, access: $0.open.opening.kind.text, process: process,
+                        program: program(process), since: now.0 - (now.1 - $0.since),
                         isWaiting: true, behind: ahead)
                 }
         }
