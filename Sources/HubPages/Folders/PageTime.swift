@@ -62,6 +62,13 @@ struct PageTime: Sendable {
         return "\(ShownTime(nanoseconds).machine.dropLast()).\(fraction)"
     }
 
+    /// The value of a field that has whole seconds. It is rounded up, so that what changed at this
+    /// time is shown at the time of the field, too.
+    var field: String {
+        let end = Timestamp(nanoseconds: nanoseconds) + 999_999_999
+        return String(ShownTime(end.nanoseconds).machine.dropLast())
+    }
+
     /// What is added to an address, so that it shows the same time.
     var query: String {
         "?at=" + (isPresent ? PageTime.present : PageTime.text(nanoseconds))

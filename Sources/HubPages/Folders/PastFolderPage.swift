@@ -98,7 +98,7 @@ struct PastFolderPage {
             frame: Frame(title: "\(past.name), \(when.text)", place.session), path: past.path,
             name: past.name, summary: summary(listing), when: when, isPresent: time.isPresent,
             notes: notes(listing), folder: place.address(),
-            value: String(when.machine.dropLast()), moments: stops(moments),
+            value: time.field, moments: stops(moments),
             neighbours: Neighbours(moments.previous.map(link), moments.next.map(link)),
             rows: zip(listing.items, versions).map(row), isEmpty: listing.items.isEmpty,
             isUnsorted: !listing.isSorted, token: place.session.formToken,

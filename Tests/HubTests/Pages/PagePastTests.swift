@@ -112,6 +112,10 @@ struct PagePastTests {
                 let page = try await browser.get(diary.address(name))
                 #expect(page.status == 200 && rows(page) == root, "\(name)")
                 #expect(page.prose.contains("The past: this is what the hub had on"))
+                let field = page.text.firstMatch(of: /name="at"[^>]* value="([^"]*)"/)
+                let again = try await browser.get(
+                    "\(diary.volume)?at=\(try #require(field).1)")
+                #expect(rows(again) == root, "the form as it is shows the same")
                 let below = try await browser.get(diary.address(name, of: diary.folder))
                 #expect(below.status == 200 && rows(below) == sub, "\(name)")
                 let isThere = !below.prose.contains("did not exist at this time")
