@@ -124,6 +124,32 @@ struct ConnectionTests {
         }
     }
 
+    /// A browser looks at the answer only after it has sent the whole form. A form that is too long
+    /// for that is cut off.
+    @Test func theRestOfARefusedFormIsReadUpToALimit() async throws {
+        var limits = CallerLimits()
+        limits.restBytes = 4 << 20
+        try await RunningHub.with(limits: limits) { hub in
+            let device = try await hub.device(quota: 1 << 20)
+            let (fields, cookie) = try await hub.form(of: device)
+            for (size, isRead) in [(3 << 20, true), (64 << 20, false)] {
+                let file = [UInt8](repeating: 7, count: size)
+                let body = Surfer.multipart(fields, [("a", file)])
+                let line = try Line(hub.url)
+                line.send(
+                    "POST /web/v/\(device.volume.id)/\(Identifier.root)/upload HTTP/1.1\r\n"
+                        + "Host: h\r\nCookie: \(cookie)\r\n"
+                        + "Content-Type: \(Surfer.type.first!.value)\r\n"
+                        + "Content-Length: \(body.count)\r\n\r\n")
+                line.send(Array(body.prefix(10_000)))
+                #expect(try line.rest(upTo: "\r\n").contains("507"))
+                line.send(Array(body.dropFirst(10_000)))
+                line.send("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+                #expect(try line.rest().contains("HTTP/1.1 200") == isRead, "\(size) bytes")
+            }
+        }
+    }
+
     /// A broken connection is not a fault of the hub, so it must not be logged and counted as one.
     @Test func aBodyThatBreaksOffIsItsSendersFault() async throws {
         try await RunningHub.with { hub in

@@ -320,6 +320,7 @@ struct LedgerContract {
             for table in ["members", "packs", "staged", "loose_uses", "revivals", "dav_locks"] {
                 try transaction.execute("DROP TABLE \(table)", [])
             }
+            try transaction.dropThePast()
             try transaction.execute("DROP INDEX revisions_order", [])
             try transaction.execute("CREATE INDEX revisions_item ON revisions (volume, item)", [])
             try transaction.execute(

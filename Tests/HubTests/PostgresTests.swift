@@ -295,9 +295,12 @@ struct PostgresTests {
                 ALTER TABLE concord.tokens DROP COLUMN expires;
                 DROP TABLE concord.members, concord.packs, concord.staged;
                 DROP TABLE concord.loose_uses, concord.revivals, concord.dav_locks;
+                DROP TABLE concord.past_places, concord.past_currents, concord.journal_times;
+                ALTER TABLE concord.items DROP COLUMN here;
+                ALTER TABLE concord.volumes DROP COLUMN unplaced;
                 DROP INDEX concord.revisions_order;
                 CREATE INDEX revisions_item ON concord.revisions (volume, item);
-                UPDATE concord.ledger SET version = version - 6
+                UPDATE concord.ledger SET version = version - 7
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }

@@ -170,6 +170,11 @@ class Browser:
                 if attempt == 4:
                     raise
 
+    def earlier(self, name):
+        """Goes back in a folder's past until there is something of this name."""
+        while name not in self.text:
+            self.follow("Earlier change")
+
     def open_changes(self):
         self.click(By.CSS_SELECTOR, "details.change > summary")
 
@@ -262,6 +267,15 @@ def every_page(visit, browser):
     browser.follow("Compare")
     visit.look(browser, "conflict")
     browser.go(folder)
+    browser.follow("Past")
+    visit.look(browser, "present")
+    browser.earlier("gone.txt")
+    browser.click(By.CSS_SELECTOR, "details.moments > summary")
+    visit.look(browser, "past")
+    browser.follow("gone.txt")
+    visit.check("The past:" in browser.text, "a document of the past says so")
+    visit.look(browser, "gone")
+    browser.go(folder)
     browser.follow("Changes")
     visit.look(browser, "changes")
     browser.follow("Devices")
@@ -350,6 +364,27 @@ def live(visit, browser, fleet, laptop):
     browser.press("Sign out")
 
 
+def the_past(visit, browser, fleet):
+    """Moves through a folder's past with the slider, by the keyboard."""
+    browser.sign_in()
+    browser.follow("Documents")
+    browser.follow("Past")
+    slider = browser.driver.find_element(By.ID, "moment")
+    visit.check(slider.get_attribute("aria-valuetext") == "Now", "the slider begins at the present")
+    focus = lambda: browser.driver.switch_to.active_element
+    key = Keys.HOME
+    while "gone.txt" not in browser.text:
+        address = browser.driver.current_url
+        (slider if key == Keys.HOME else focus()).send_keys(key)
+        fleet.wait(lambda: browser.driver.current_url != address and focus().get_attribute("id") == "moment")
+        key = Keys.ARROW_RIGHT
+    visit.check("deleted since" in browser.text, "the slider reaches what was deleted")
+    value = browser.driver.find_element(By.CSS_SELECTOR, ".slider output").text
+    visit.check(value and focus().get_attribute("aria-valuetext") == value, "the slider says its time")
+    visit.look(browser, "slider")
+    browser.press("Sign out")
+
+
 def without_script(visit, fleet, laptop):
     """Settles the conflict, restores a version and undeletes a document; the device receives all."""
     browser = Browser(fleet, 1280, 800, script=False)
@@ -404,6 +439,14 @@ def without_script(visit, fleet, laptop):
         browser.press("Delete")
         visit.check("among the deleted items" in browser.text, "the document is deleted")
         fleet.wait(lambda: not os.path.exists(f"{laptop}/Folder/without script.txt"))
+        browser.follow("Past")
+        browser.earlier("without script.txt")
+        visit.check("deleted since" in browser.text, "the past has what was deleted")
+        browser.press("Show")
+        visit.check("The past:" in browser.text or "as it is now" in browser.text, "a time is chosen")
+        browser.earlier("without script.txt")
+        browser.press("Undelete")
+        fleet.wait(lambda: os.path.exists(f"{laptop}/Folder/without script.txt"))
         browser.press("Sign out")
         browser.go(folder)
         visit.check("Sign in" in browser.driver.title, "signed out")
@@ -439,6 +482,7 @@ def main():
                 changes_with_the_keyboard(visit, browser, fleet, laptop)
                 browser.press("Sign out")
                 live(visit, browser, fleet, laptop)
+                the_past(visit, browser, fleet)
             finally:
                 browser.driver.quit()
             without_script(visit, fleet, laptop)

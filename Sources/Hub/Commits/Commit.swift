@@ -176,8 +176,8 @@ struct Commit: Sendable {
             }
             at = end
         }
-        try transaction.setHead(of: volume.id, volume.head)
-        try transaction.noteRun(of: volume.id, after: before, upTo: volume.head)
+        try JournalTimes(transaction, volume: volume.id)
+            .advance(after: before, to: volume.head, at: received)
         return results
     }
 

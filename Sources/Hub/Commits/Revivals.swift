@@ -57,8 +57,8 @@ struct Revivals {
         var isMore = true
         while isMore, table.work < steps.work { isMore = try goOn(in: &table) }
         try transaction.charge(volume.account, table.takeGrowth())
-        try transaction.setHead(of: id, table.sequence)
-        try transaction.noteRun(of: id, after: volume.head, upTo: table.sequence)
+        try JournalTimes(transaction, volume: id)
+            .advance(after: volume.head, to: table.sequence, at: time)
         return isMore
     }
 

@@ -48,10 +48,7 @@ extension LedgerTransaction {
     /// Removes the account and its volumes. The next collection removes the bytes.
     package func removeAccount(_ account: Identifier) throws {
         for volume in try volumes(of: account) {
-            for table in ["items", "aliases", "revisions", "chunks", "numbers", "answers"] {
-                try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
-            }
-            for table in ["holdings", "members", "dav_locks"] {
+            for table in LedgerSchema.volumeTables {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])

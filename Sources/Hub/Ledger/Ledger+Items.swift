@@ -178,8 +178,8 @@ extension LedgerTransaction {
     }
 
     /// Calculates the bytes that are stored for the account: the chunks of its versions, each
-    /// counted once in a volume, their manifests and lists of chunks, and the states of items and
-    /// versions.
+    /// counted once in a volume, their manifests and lists of chunks, the states of items and
+    /// versions, and the places that items have left.
     package func size(ofAccount account: Identifier) throws -> UInt64 {
         let chunks = try row(
             """
@@ -199,7 +199,8 @@ extension LedgerTransaction {
             SELECT coalesce(sum(length(items.state)), 0)
             FROM items JOIN volumes ON volumes.id = items.volume WHERE volumes.account = $1
             """, [.id(account)])
-        return try [chunks, lists, items].reduce(0) { sum, found in
+        let places = try PastTable.size(ofAccount: account, self)
+        return try [chunks, lists, items].reduce(places) { sum, found in
             min(UInt64(Int64.max), sum + (try found?.count(0) ?? 0))
         }
     }

@@ -278,6 +278,61 @@ package enum LedgerSchema {
         );
         CREATE INDEX dav_locks_account ON dav_locks (account)
         """,
+        """
+        -- The past of directories (PastTable). Places that items have left: they were there from
+        -- the journal's position `start` up to the one before `stop`.
+        CREATE TABLE past_places (
+            volume BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            stop BIGINT NOT NULL,
+            start BIGINT NOT NULL,
+            parent BYTEA NOT NULL,
+            -- UTF-8.
+            name BYTEA NOT NULL,
+            PRIMARY KEY (volume, item, stop)
+        );
+        CREATE INDEX past_places_parent ON past_places (volume, parent, stop, item);
+
+        -- The version that was current from a position on, where it was not the newest one.
+        CREATE TABLE past_currents (
+            volume BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            sequence BIGINT NOT NULL,
+            revision BYTEA NOT NULL,
+            PRIMARY KEY (volume, item, sequence)
+        );
+
+        -- From which position on an alive item is where it is, or a trashed one was. Null if it is
+        -- that of its placement.
+        ALTER TABLE items ADD COLUMN here BIGINT;
+        -- Each page of a directory's past continues after an item, also if others have its name.
+        DROP INDEX items_parent;
+        CREATE INDEX items_parent ON items (volume, parent, name_key, alive, id);
+        -- The position up to which the places that items left were not recorded.
+        ALTER TABLE volumes ADD COLUMN unplaced BIGINT NOT NULL DEFAULT 0;
+        UPDATE volumes SET unplaced = head;
+
+        -- When the journal has reached a position, by the hub's clock (JournalTimes).
+        CREATE TABLE journal_times (
+            volume BYTEA NOT NULL,
+            sequence BIGINT NOT NULL,
+            time BIGINT NOT NULL,
+            PRIMARY KEY (volume, sequence)
+        );
+        CREATE INDEX journal_times_time ON journal_times (volume, time, sequence);
+        INSERT INTO journal_times (volume, sequence, time)
+        SELECT volume, sequence, max(time) FROM (
+            SELECT volume, max(sequence) AS sequence, max(added) AS time FROM revisions
+            GROUP BY volume, added / 60000000000) AS minutes
+        GROUP BY volume, sequence
+        """,
+    ]
+
+    /// The tables that have rows of a volume in a column `volume`.
+    package static let volumeTables = [
+        "items", "aliases", "revisions", "chunks", "numbers", "answers", "holdings", "runs",
+        "members", "loose_uses", "revivals", "dav_locks", "past_places", "past_currents",
+        "journal_times",
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

@@ -131,8 +131,26 @@ struct LedgerTable: ItemTable {
             throw OperationBound(objection)
         }
         growth += Int64(encoded.count - before)
+        try noteThePast(before: item)
         try transaction.put(item, encoded: encoded, in: volume)
         items[item.id] = .some(item)
+    }
+
+    private mutating func noteThePast(before item: ItemState) throws {
+        let known: ItemState?
+        if let cached = items[item.id] {
+            known = cached
+        } else {
+            known = try transaction.item(item.id, in: volume)
+        }
+        guard let old = known else { return }
+        let past = PastTable(transaction, volume: volume)
+        growth += try past.note(old, before: item, at: sequence)
+        // A version that was not received with this operation is current although it is older.
+        guard let current = item.current, current.sequence != sequence,
+            current.id != old.current?.id || recorded.last?.sequence == sequence
+        else { return }
+        try past.setCurrent(current.id, of: item.id, at: sequence)
     }
 
     /// The ledger updates all rows in one statement, because there may be many and only their

@@ -21,6 +21,11 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
     private var isAnswering = false
     /// The bytes of a long body since the deadline was set; nil if the deadline is for all of it.
     private var longBytes: Int?
+    /// The bytes that may still arrive of a long body whose request has been answered; nil before
+    /// the answer.
+    private var restBytes: Int?
+    /// Such a body has a new deadline for each part of this many bytes.
+    private static let restPart = 1 << 20
 
     init(_ limits: CallerLimits, _ connections: SharedBudget<String>) {
         self.limits = limits
@@ -73,6 +78,7 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
                 || path.hasPrefix(Routes.enrol)
             let isLong = isPage || path.hasPrefix(Routes.webDAV + "/")
             longBytes = isLong && !isUnauthenticated ? 0 : nil
+            restBytes = nil
             expect(
                 within: isUnauthenticated ? limits.unauthenticatedSeconds : limits.requestSeconds,
                 context)
@@ -87,18 +93,29 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// A document arrives from a page or by WebDAV in one body, which may be as long as many
     /// requests of a device. It has a new deadline for each part that is as long as one of those.
+    ///
+    /// If it was refused before it had arrived, its rest is read and dropped: a browser looks at
+    /// the answer only after it has sent everything. It does so for a bounded number of bytes.
     private func count(_ bytes: Int, _ context: ChannelHandlerContext) {
         guard let before = longBytes else { return }
         longBytes = before + bytes
-        guard before + bytes >= HubLimits.uploadBytes else { return }
+        let isAnswered = restBytes != nil
+        if let rest = restBytes {
+            guard bytes <= rest else { return context.close(promise: nil) }
+            restBytes = rest - bytes
+        }
+        let part = isAnswered ? RequestTimeouts.restPart : HubLimits.uploadBytes
+        guard before + bytes >= part else { return }
         longBytes = 0
-        expect(within: limits.requestSeconds, context)
+        expect(
+            within: isAnswered ? limits.unauthenticatedSeconds : limits.requestSeconds, context)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .end = unwrapOutboundIn(data) {
             isAnswering = false
             // The rest of a request that has already been answered is not needed.
+            if isReading { (longBytes, restBytes) = (longBytes.map { _ in 0 }, limits.restBytes) }
             expect(within: isReading ? limits.unauthenticatedSeconds : limits.idleSeconds, context)
         }
         context.write(data, promise: promise)

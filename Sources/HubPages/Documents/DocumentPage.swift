@@ -8,9 +8,13 @@ import Reconcile
 struct DocumentPage {
     private let place: Place
     private let document: Document
+    /// The document at the time that the address names; nil if it names none. Then only a former
+    /// version or the whole document is restored.
+    private let past: PastPlace?
 
-    init(_ place: Place) {
+    init(_ place: Place, _ past: PastPlace?) {
         self.place = place
+        self.past = past
         document = Document(place)
     }
 
@@ -23,6 +27,8 @@ struct DocumentPage {
         let address: String
         let events: String
         let done: String?
+        /// The past time that is shown.
+        let past: ShownTime?
         let isDeleted: Bool
         let isFormer: Bool
         /// Whether the account may change the volume.
@@ -80,7 +86,7 @@ struct DocumentPage {
     func answer() async throws -> Response {
         let query = try place.session.call.query
         let (item, kind) = (place.item, ShownKind(place.item))
-        let shown = item.current == nil ? nil : try await document.revision(query["revision"])
+        let shown = try await shownVersion(query)
         let before = query["before"].flatMap { UInt64($0) }
         let history = try await document.history(before: before)
         let isPackage = item.kind == .package
@@ -93,16 +99,19 @@ struct DocumentPage {
         }
         let version = shown.map { "?revision=\($0.id)" } ?? ""
         let view = View(
-            frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
+            frame: Frame(title: past?.name ?? place.name, place.session),
+            path: past?.path ?? place.path,
+            name: past?.name ?? place.name,
             kind: kind.rawValue, kindText: kind.text, address: place.address(),
             events: place.address(.events),
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
-            isDeleted: !item.life.isAlive,
+            past: past.map { ShownTime($0.time.nanoseconds) }, isDeleted: !item.life.isAlive,
             isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
             hasForms: place.hasForms,
             undelete: place.address(.undelete), restore: place.address(.restore),
-            settle: place.address(.settle), edit: edit(shown, preview), change: ChangeForms(place),
+            settle: place.address(.settle), edit: edit(shown, preview),
+            change: past == nil ? ChangeForms(place) : nil,
             token: place.session.formToken,
             position: place.position, currentID: item.current?.id.description,
             shownID: shown?.id.description, size: shown.map { Shown.size($0.size) },
@@ -114,7 +123,8 @@ struct DocumentPage {
             parts: parts.enumerated().map { part($0.offset, $0.element, version) },
             hiddenParts: count > parts.count
                 ? Shown.count(count - parts.count, "more file", "more files") : nil,
-            isInConflict: !item.conflicts.isEmpty, live: place.live.map(self.version),
+            isInConflict: past == nil && !item.conflicts.isEmpty,
+            live: place.live.map(self.version),
             hasVersions: !history.revisions.isEmpty,
             versions: history.revisions.map(self.version),
             more: history.hasMore
@@ -122,10 +132,21 @@ struct DocumentPage {
         return Answer.page("document", view)
     }
 
+    /// Nil for an item that has no versions.
+    private func shownVersion(_ query: Fields) async throws -> Revision? {
+        guard place.item.current != nil else { return nil }
+        guard let past else { return try await document.revision(query["revision"]) }
+        guard let version = past.version else {
+            throw Failure(
+                .notFound, "The hub has no version of \(place.name) that was there at this time.")
+        }
+        return version
+    }
+
     /// Only the current version is edited, if it is a text or empty.
     private func edit(_ shown: Revision?, _ preview: Preview?) -> String? {
         let size = shown?.size ?? 0
-        guard place.hasForms, place.item.life.isAlive, place.item.kind == .file,
+        guard past == nil, place.hasForms, place.item.life.isAlive, place.item.kind == .file,
             shown?.id == place.item.current?.id, FileType(name: place.item.name).mayBeText,
             size == 0 || preview?.text != nil, size <= UInt64(PageLimits.editedBytes)
         else { return nil }

@@ -29,6 +29,8 @@ struct FolderPage {
         let done: String?
         /// The address of the volume's last changes; nil in other folders.
         let activity: String?
+        /// The address of the folder at a past time.
+        let past: String
         let events: String
         /// The address of the list of deleted items, or of the folder.
         let other: String
@@ -88,7 +90,7 @@ struct FolderPage {
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
             activity: place.isRoot ? place.address(.activity) : nil,
-            events: place.address(.events),
+            past: place.address() + "?at=" + PageTime.present, events: place.address(.events),
             other: place.address() + (isDeleted ? "" : "?deleted=1"),
             isUnsorted: !listing.isSorted,
             pager: pager.previous == nil && pager.next == nil ? nil : pager)
@@ -118,13 +120,15 @@ struct FolderPage {
 enum ShownKind: String {
     case folder, package, link, picture, text, pdf, file
 
-    init(_ item: ItemState) {
-        switch item.kind {
+    init(_ item: ItemState) { self.init(item.kind, named: item.name) }
+
+    init(_ kind: ItemKind, named name: String) {
+        switch kind {
         case .directory: self = .folder
         case .package: self = .package
         case .symlink: self = .link
         case .file:
-            switch FileType(name: item.name).preview {
+            switch FileType(name: name).preview {
             case .picture: self = .picture
             case .text: self = .text
             case .pdf: self = .pdf

@@ -50,7 +50,7 @@ struct Listing: Sendable {
         ).compactMap { row -> (key: SortKey, item: ItemState)? in
             let item = try transaction.state(row.bytes(1), row.id(0), sequence: row.count(2))
             // The root has itself as its parent.
-            return item.id == .root ? nil : (SortKey(item), item)
+            return item.id == .root ? nil : (SortKey(item.name, item.kind), item)
         }.sorted { $0.key < $1.key }
         let pages = max(1, (all.count + PageLimits.rows - 1) / PageLimits.rows)
         let number = min(max(Int(page) ?? 1, 1), pages)
@@ -97,14 +97,14 @@ struct Listing: Sendable {
 
 /// The order of a folder: folders first, then by name without regard to case, and digits by the
 /// number that they are.
-private struct SortKey: Comparable {
+struct SortKey: Comparable {
     private let isFolder: Bool
     private let folded: [UInt8]
     private let name: [UInt8]
 
-    init(_ item: ItemState) {
-        isFolder = item.kind == .directory
-        name = Array(item.name.utf8)
+    init(_ name: String, _ kind: ItemKind) {
+        isFolder = kind == .directory
+        self.name = Array(name.utf8)
         var folded: [UInt8] = []
         var digits: [UInt8] = []
         func end() {
@@ -114,7 +114,7 @@ private struct SortKey: Comparable {
             folded += [UInt8(ascii: "0"), UInt8(clamping: number.count)] + number
             digits = []
         }
-        for byte in item.name.lowercased().utf8 {
+        for byte in name.lowercased().utf8 {
             if (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {
                 digits.append(byte)
             } else {

@@ -17,7 +17,7 @@ struct Place: Sendable {
     let isShared: Bool
 
     /// The most folders above an item that a page shows.
-    private static let depth = 200
+    static let depth = 200
 
     /// - Throws: `.notFound`, also if another item has taken the item's place.
     init(_ id: Identifier, in volume: VolumeRow, _ session: Session) async throws {
@@ -46,7 +46,7 @@ struct Place: Sendable {
         head = self.volume.head
     }
 
-    private static func item(
+    static func item(
         _ id: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction
     ) throws -> ItemState? {
         if id == .root { return .volumeRoot }

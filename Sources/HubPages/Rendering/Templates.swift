@@ -12,6 +12,7 @@ enum Templates {
             "signin": PackageResources.signin_mustache,
             "volumes": PackageResources.volumes_mustache,
             "folder": PackageResources.folder_mustache,
+            "past": PackageResources.past_mustache,
             "document": PackageResources.document_mustache,
             "compare": PackageResources.compare_mustache,
             "edit": PackageResources.edit_mustache,
@@ -21,7 +22,6 @@ enum Templates {
             "devices": PackageResources.devices_mustache,
             "hub": PackageResources.hub_mustache,
             "path": PackageResources.path_mustache,
-            "shown": PackageResources.shown_mustache,
         ]
         var library = MustacheLibrary()
         for (name, bytes) in sources {

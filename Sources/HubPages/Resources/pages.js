@@ -1,6 +1,6 @@
 // Everything works without this script. It shows times in the browser's time zone, moves through
-// lists with the arrow keys, shows changes of the volume when they happen, and sends files that are
-// dropped, one after another, with their progress.
+// lists with the arrow keys, moves through a folder's past with a slider, shows changes of the volume
+// when they happen, and sends files that are dropped, one after another, with their progress.
 "use strict";
 document.documentElement.classList.add("script");
 
@@ -27,6 +27,53 @@ document.addEventListener("keydown", (event) => {
   links[Math.min(Math.max(at + step, 0), links.length - 1)].focus();
   event.preventDefault();
 });
+
+// A folder's past: a slider with the moments of change in front of their list. The page of the
+// moment that is chosen takes the place of this one, and the slider keeps the focus.
+let lastMoment = 0;
+function addSlider(root) {
+  const list = root.querySelector(".moments");
+  const links = [...(list?.querySelectorAll("a") ?? [])];
+  if (links.length < 2) return;
+  const box = document.createElement("div");
+  box.className = "slider";
+  const label = box.appendChild(document.createElement("label"));
+  label.textContent = "Moment of change";
+  const slider = box.appendChild(document.createElement("input"));
+  const value = box.appendChild(document.createElement("output"));
+  slider.id = label.htmlFor = "moment";
+  value.htmlFor = "moment";
+  Object.assign(slider, { type: "range", min: 0, max: links.length - 1, step: 1 });
+  const shown = links.findIndex((link) => link.hasAttribute("aria-current"));
+  slider.value = Math.max(0, shown);
+  const say = () => {
+    const text = links[slider.value].textContent;
+    value.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  };
+  say();
+  if (shown < 0) value.textContent = "before the first change";
+  slider.addEventListener("input", say);
+  slider.addEventListener("change", () => showMoment(links[slider.value].href));
+  list.before(box);
+}
+
+async function showMoment(address) {
+  const number = ++lastMoment;
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  const text = await answer.text();
+  if (number !== lastMoment) return;
+  if (!answer.ok || answer.redirected) return location.assign(address);
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const fresh = page.querySelector("main");
+  localTimes(fresh);
+  addSlider(fresh);
+  document.querySelector("main").replaceChildren(...fresh.childNodes);
+  document.title = page.title;
+  history.replaceState(null, "", address);
+  document.getElementById("moment")?.focus();
+}
+addSlider(document);
 
 // The page is loaded again after a change, and its main part replaced, unless somebody is about to
 // use a form of it: a form says what its page showed.

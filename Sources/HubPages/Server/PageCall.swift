@@ -122,6 +122,10 @@ enum PageLimits {
     static let sorted = 20_000
     /// The same for the bytes of what is known of its items.
     static let sortedBytes = 32 << 20
+    /// The rows that are read for a page of such a folder's past.
+    static let scanned = 2000
+    /// The moments between which a person moves through a folder's past.
+    static let moments = 100
     /// The bytes of a text that a page shows.
     static let textBytes = 256 << 10
     /// The bytes of a text that is compared with another one, or edited.

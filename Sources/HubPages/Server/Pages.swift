@@ -76,8 +76,12 @@ package struct Pages: PageServer {
         let place = try await Place(item, in: volume, session)
         switch view {
         case .page:
-            return place.item.kind == .directory
-                ? try await FolderPage(place).answer() : try await DocumentPage(place).answer()
+            let past = try await PastPlace(place)
+            guard place.item.kind == .directory else {
+                return try await DocumentPage(place, past).answer()
+            }
+            guard let past else { return try await FolderPage(place).answer() }
+            return try await PastFolderPage(place, past).answer()
         case .file, .preview:
             return try await Download(place, isPreview: view == .preview).answer()
         case .compare: return try await ComparePage(place).answer()

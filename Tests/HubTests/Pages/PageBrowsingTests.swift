@@ -55,7 +55,7 @@ struct PageBrowsingTests {
     }
 
     /// Each element and attribute of a page is one of the templates'.
-    private func check(_ page: Surfer.Page) {
+    func check(_ page: Surfer.Page) {
         let text = page.text
         for tag in text.matches(of: /<([a-zA-Z!\/][^\s>]*)([^>]*)>/) {
             let known = [
@@ -63,6 +63,7 @@ struct PageBrowsingTests {
                 "use", "form", "input", "span", "button", "header", "main", "nav", "ol", "li",
                 "bdi", "div", "h1", "h2", "p", "table", "caption", "thead", "tbody", "tr", "th",
                 "td", "time", "section", "img", "pre", "ul", "code", "label", "details", "summary",
+                "strong",
             ]
             let name = tag.1.drop { $0 == "/" }.lowercased()
             #expect(known.contains(name), "\(name) in \(tag.0)")
@@ -104,7 +105,7 @@ struct PageBrowsingTests {
             let volume = "/web/v/\(device.volume.id)"
             let item = try await item(of: device)
             let paths = ["/web", volume, "\(volume)/\(item)", "/web/nothing", "\(volume)/x"]
-            for path in paths + ["\(volume)?deleted=1"] {
+            for path in paths + ["\(volume)?deleted=1", "\(volume)?at=now", "\(volume)?at=x"] {
                 let page = try await browser.get(path)
                 let policy = page["Content-Security-Policy"]
                 #expect(policy.contains("default-src 'none'") && !policy.contains("unsafe"))

@@ -11,6 +11,7 @@ final class CommitTwin {
     /// A planted fault of the tables, to show that it would be found.
     enum Plant: String, CaseIterable, Sendable {
         case keepsNoNumber, keepsTheHead
+        case forgetsPlaces, forgetsReturns, forgetsCurrents
     }
 
     /// What the hub in memory has done with a request.
@@ -29,9 +30,11 @@ final class CommitTwin {
     private let volume = Identifier(high: 6, low: 2)
     private var known: Set<Identifier> = []
     private var isOver = false
+    private let past: PastTwin
 
     init(_ transaction: any LedgerTransaction, plant: Plant?) {
         (self.transaction, self.plant) = (transaction, plant)
+        past = PastTwin(transaction, volume: volume)
     }
 
     func begin(_ epoch: Identifier) throws {
@@ -76,7 +79,7 @@ final class CommitTwin {
         guard outcome.answer == .done else { return "done, and not \(outcome.answer)" }
         if let text = try compare(step.answer, request, outcome) { return text }
         try spoil(request, outcome)
-        return nil
+        return try past.follow(outcome.after, at: outcome.head)
     }
 
     private func setEpochs(of device: Identifier, _ epochs: (device: UInt32, Identifier)) throws {
@@ -120,6 +123,9 @@ final class CommitTwin {
             try transaction.operations.setLastNumber(
                 of: request.device, epoch: request.epoch, in: volume, 0)
         case .keepsTheHead: try transaction.setHead(of: volume, outcome.head / 2)
+        case .forgetsPlaces: try transaction.execute("DELETE FROM past_places", [])
+        case .forgetsReturns: try transaction.execute("UPDATE items SET here = NULL", [])
+        case .forgetsCurrents: try transaction.execute("DELETE FROM past_currents", [])
         case nil: break
         }
     }
