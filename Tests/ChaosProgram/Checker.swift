@@ -295,13 +295,38 @@ struct Checker {
                 $0.actor == event.actor && $0.document == event.document && $0.detail == "current"
                     && event.content != nil && (bases[$0.content ?? ""] ?? nil) == event.content
             }
-            if let current = successors.first {
+            if let current = successors.first, !isRecordedTwice(event, current, versions) {
                 note(
                     .conflict, event, path,
                     "\(event.writers ?? "") is in conflict with \(current.writers ?? ""), "
                         + "which was made from it")
             }
         }
+        checkMarks()
+    }
+
+    /// Returns whether the device that saved the content was copied afterwards. If it had not
+    /// recorded the content before, the device and its copy do, as two versions, of which only one
+    /// has the successor.
+    private func isRecordedTwice(
+        _ conflict: Event, _ current: Event, _ versions: [Event]
+    ) -> Bool {
+        let save = events.firstIndex {
+            $0.kind == .did && $0.isOK && $0.content == conflict.content
+                && $0.verb.map(Checker.writes) == true
+        }
+        guard let save,
+            let maker = versions.first(where: {
+                $0.version == current.version && $0.actor == events[save].actor
+            })
+        else { return false }
+        return maker.parents?.contains(conflict.version ?? "") != true
+            && events[save...].contains {
+                $0.kind == .fault && $0.actor == maker.actor && $0.verb == ["copy-store"]
+            }
+    }
+
+    private mutating func checkMarks() {
         for event in events where event.kind == .item {
             guard let path = event.path, let owner = Checker.owner(of: path),
                 path.unmarked != path
@@ -327,11 +352,16 @@ struct Checker {
         }
         let saves = ([conflict] + others).compactMap { version in
             events.lastIndex { event in
-                guard event.kind == .did, event.actor == owner else { return false }
-                if let content = event.content { return content == version.content }
-                // A transaction adds rows to a database.
-                return event.path == version.path && event.rows?.isEmpty == false
-                    && Set(event.rows ?? []).isSubset(of: version.rows ?? [])
+                guard event.actor == owner, let word = event.verb?.first else { return false }
+                // A transaction adds rows to a database, also one of which nothing is said to its
+                // program.
+                if event.kind == .began, word == "transact" {
+                    return event.path == version.path
+                        && !Set(event.rows ?? []).isDisjoint(with: version.rows ?? [])
+                }
+                // Reading a content does not make it newer.
+                return event.kind == .did && !["read", "hold"].contains(word)
+                    && event.content != nil && event.content == version.content
             }
         }
         guard let first = saves.min() else { return false }

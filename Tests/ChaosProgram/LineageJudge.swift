@@ -72,7 +72,11 @@ struct LineageJudge {
         var open = versions.filter { $0.detail != "history" }.compactMap(\.version)
         var seen: Set<String> = []
         while let next = open.popLast() {
-            if seen.insert(next).inserted { open += parents[next] ?? [] }
+            guard seen.insert(next).inserted else { continue }
+            open += parents[next] ?? []
+            let contents = Set(versions.filter { $0.version == next }.map(\.content))
+            open += versions.filter { contents.contains($0.content) && wasBroughtBack($0) }
+                .compactMap(\.version)
         }
         let kept = Set(versions.filter { seen.contains($0.version ?? "") }.map(\.content))
         var told = kept
@@ -99,6 +103,19 @@ struct LineageJudge {
         }
         return wasFilled || own.parents?.contains(parent) == true
             || known.contains { $0.version == parent }
+    }
+
+    /// Whether the device made an earlier content current again. If that is what all agree on, the
+    /// device has nothing to send, and the content has another successor. What was saved between
+    /// was given up by whoever went back.
+    private func wasBroughtBack(_ version: Event) -> Bool {
+        events.contains { event in
+            guard event.actor == version.actor, event.content == version.content else {
+                return false
+            }
+            return event.kind == .observed && event.verb?.first == "rewind"
+                || event.kind == .did && event.isOK && event.verb?.first == "restore"
+        }
     }
 
     private func save(of content: String) -> Event? {

@@ -59,6 +59,34 @@ import Testing
         #expect(kinds(fault: "fill") == [])
     }
 
+    /// The device had saved B2 and gone back to B1, which is what all agreed on.
+    @Test("accepts that somebody went back from a save", arguments: [true, false])
+    func wentBack(wasRewound: Bool) {
+        var told = HandWrittenHistory()
+        told.save("dev1", "shared/b", "B1")
+        told.save("dev0", "shared/b", "B2", base: "B1")
+        if wasRewound {
+            told.add(.observed, "dev0") {
+                ($0.verb, $0.path) = (["rewind", "shared", "1"], "shared/b")
+                $0.content = "B1"
+            }
+        }
+        told.save("dev1", "shared/b", "B3", base: "B1")
+        told.version("dev0", "shared/b", "B2", parents: ["B1"])
+        told.add(.version, "dev0") {
+            ($0.path, $0.document, $0.version) = ("shared/b", "document of shared/b", "B1 again")
+            ($0.content, $0.writers, $0.detail) = ("B1", "B1", "history")
+            $0.parents = ["B2", "B1"]
+        }
+        for actor in ["dev0", "dev1"] {
+            told.found(actor, "shared/b", "B3")
+            told.version(actor, "shared/b", "B1")
+            told.version(actor, "shared/b", "B3", "current", parents: ["B1"])
+        }
+        told.settle()
+        #expect(told.violations == (wasRewound ? [] : [.replaced]))
+    }
+
     @Test("finds a conflict that only one device has") func conflictOfOne() {
         #expect(told("conflict", second: ["B2"], onTheOther: "history") == [.conflict])
     }

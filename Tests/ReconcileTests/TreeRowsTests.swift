@@ -262,6 +262,28 @@ import Testing
         #expect(story.item(2) == before)
     }
 
+    /// A copy of the device has sent the file as it was when the store was copied.
+    @Test(arguments: [20, 21])
+    mutating func row16AndRow24WhatTheOriginalOfACopyDidLaterWins(revision: Int) {
+        func creation(_ name: String, _ revision: Int, mode: UInt8) -> Change {
+            .create(
+                Creation(
+                    kind: .file, placement: Placement(name, in: .item(1)),
+                    revision: .made(revision, []), attributes: ["mode": [1, mode]]))
+        }
+        let late = creation("late.txt", revision, mode: 0x80)
+        story.tell(2, at: 50, 3, creation("early.txt", 20, mode: 0xA4))
+        story.tell(1, at: 60, 3, late)
+        let told = story.last!
+        for _ in 0..<2 {
+            #expect(story.name(3) == "late.txt")
+            #expect(story.item(3).attributes["mode"]?.value == [1, 0x80])
+            // The same once more, and what the copy did before, change nothing.
+            story.tell(told)
+            story.tell(2, at: 55, 3, creation("early.txt", 20, mode: 0xA4))
+        }
+    }
+
     @Test mutating func aLateTwinOfACreationDoesNotBringBackWhatIsDeleted() {
         let batch = deleted(2, 20)
         // The creation is repeated by a device that has forgotten it and does not know about the

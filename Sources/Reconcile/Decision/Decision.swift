@@ -86,14 +86,16 @@ struct Decision {
     }
 
     /// The item exists already. Either the creation is a repetition, or it comes from a copied
-    /// journal and has other contents, which must not be lost.
+    /// journal and says something else, which must not be lost.
     private func createAgain<T: ItemTable>(
         _ known: ItemState, _ creation: Creation, in table: inout T
     ) throws(T.Failure) -> Verdict {
         if known.kind.isDocument, let revision = creation.revision,
             try !isKnown(revision.id, of: known, in: &table)
         {
-            return try edit(known.id, revision, in: &table)
+            let verdict = try edit(known.id, revision, in: &table)
+            try update(known.id, to: creation, in: &table)
+            return verdict
         }
         var item = known
         if case .trashed(let batch, let gone) = known.life {
@@ -105,9 +107,32 @@ struct Decision {
             } else {
                 try table.resend(known.id, sequence)
             }
+        } else {
+            try update(known.id, to: creation, in: &table)
+            item = try table.item(known.id) ?? known
         }
         if item.id != operation.item { return .unified(into: item.id) }
         return item.isBounced ? .bounced : .applied
+    }
+
+    /// Since the journal was copied, the device may have moved the item and changed its attributes.
+    /// The newer placement and the newest attributes win (rows 16 and 24). A repetition is not
+    /// newer than itself, so it changes nothing.
+    private func update<T: ItemTable>(
+        _ id: Identifier, to creation: Creation, in table: inout T
+    ) throws(T.Failure) {
+        guard id == operation.item, var item = try table.item(id), item.life.isAlive else { return }
+        let wanted = creation.placement
+        let parent = try table.canonical(wanted.parent)
+        if item.placedAt < operation.moment,
+            item.placement.parent != parent || item.placement.name != wanted.name
+        {
+            _ = try move(id, wanted, base: .unknown, in: &table)
+            item = try table.item(id) ?? item
+        }
+        guard item.take(creation.attributes, operation.moment, sequence) else { return }
+        item.sequence = sequence
+        try table.put(item)
     }
 
     private func isSame(_ incumbent: ItemState, _ creation: Creation) -> Bool {
@@ -129,12 +154,7 @@ struct Decision {
             item.current?.stand(for: revision)
             try table.record(revision, of: item.id)
         }
-        for (name, value) in creation.attributes {
-            let new = Register(value: value, moment: operation.moment, sequence: sequence)
-            if item.attributes[name].map({ $0.moment < new.moment }) ?? true {
-                item.attributes[name] = new
-            }
-        }
+        _ = item.take(creation.attributes, operation.moment, sequence)
         item.sequence = sequence
         try table.put(item)
         try table.setAlias(of: operation.item, to: item.id)
@@ -229,6 +249,22 @@ struct Decision {
         item.sequence = sequence
         try table.put(item)
         return .applied
+    }
+}
+
+extension ItemState {
+    /// Takes the attributes of a creation that are newer than its own. Returns whether there were
+    /// some.
+    fileprivate mutating func take(
+        _ others: [String: [UInt8]], _ moment: Moment, _ sequence: UInt64
+    ) -> Bool {
+        let newer = others.filter { name, _ in
+            attributes[name].map { $0.moment < moment } ?? true
+        }
+        for (name, value) in newer {
+            attributes[name] = Register(value: value, moment: moment, sequence: sequence)
+        }
+        return !newer.isEmpty
     }
 }
 
