@@ -135,8 +135,7 @@ final class Recorder: @unchecked Sendable {
             lostSaves: powerLoss?.unfinished)
         scanner = Scanner(
             writer: writer, index: index, tree: tree, stash: stash, settings: settings,
-            pauses: pauses, reports: reports, adopter: adopter, owners: owners,
-            processor: processor)
+            pauses: pauses, reports: reports, adopter: adopter, owners: owners, processor: processor)
         queue = RecordingQueue(
             writer: writer, processor: processor, versionRecorder: versionRecorder,
             pauses: pauses, closing: closing)

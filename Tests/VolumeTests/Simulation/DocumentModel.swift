@@ -145,8 +145,8 @@ struct DocumentModel {
     }
 
     /// A loss of power has destroyed all events that the journal does not have yet, so the daemon
-    /// knows only what the tree and the stash show. `contents` gives what a file holds, and `copies` the contents of the stash that were copied from the file that
-    /// has this name now.
+    /// knows only what the tree and the stash show. `contents` gives what a file holds, and
+    /// `copies` the contents of the stash that were copied from the file that has this name now.
     mutating func loseEvents(
         contents: (String) -> [UInt8]?, copies: (String) -> [[UInt8]]
     ) {
