@@ -134,8 +134,8 @@ final class Recorder: @unchecked Sendable {
             debounce: debounce, pauses: pauses, closing: closing, reports: reports, log: log,
             lostSaves: powerLoss?.unfinished)
         scanner = Scanner(
-            writer: writer, index: index, tree: tree, stash: stash, settings: settings,
-            pauses: pauses, reports: reports, adopter: adopter, owners: owners, processor: processor)
+            writer: writer, index: index, processor: processor, tree: tree, stash: stash,
+            settings: settings, pauses: pauses, reports: reports, adopter: adopter, owners: owners)
         queue = RecordingQueue(
             writer: writer, processor: processor, versionRecorder: versionRecorder,
             pauses: pauses, closing: closing)

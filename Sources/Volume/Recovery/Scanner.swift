@@ -50,9 +50,9 @@ final class Scanner {
     private let startTime = cl_clock_realtime_ns()
 
     init(
-        writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,
-        settings: Settings, pauses: WorkPauses, reports: RecorderReports, adopter: ArrivalAdopter,
-        owners: TreeOwners, processor: EventProcessor
+        writer: JournalWriter, index: DocumentIndex, processor: EventProcessor, tree: Int32,
+        stash: Stash, settings: Settings, pauses: WorkPauses, reports: RecorderReports,
+        adopter: ArrivalAdopter, owners: TreeOwners
     ) {
         self.writer = writer
         self.index = index
