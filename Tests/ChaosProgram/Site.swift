@@ -20,6 +20,9 @@ final class Site: @unchecked Sendable {
     /// Whether the hub has revoked a token of the device since the round began, because it signed
     /// out. A store that comes back, or a copy that the hub does not know yet, still has it.
     private var hasSignedOut = false
+    /// Whether its store came back from a copy in this round. A device whose clock says that its
+    /// token is a week old renews it, and the one in the copy ends a day later.
+    private var hasComeBack = false
     /// The device of which this one is a copy.
     private let original: Site?
     let clock: ShiftedClock
@@ -290,19 +293,21 @@ final class Site: @unchecked Sendable {
             let identity = try? line.ask("identity")
         else { return }
         let address = identity["hub"] as? String
+        hasComeBack = true
         isSignedOut = address == nil
         isOffline = identity["offline"] as? Bool == true
         condition.withLock { isAtOtherHub = address.map { !addresses.contains($0) } ?? false }
     }
 
     /// Whether the hub may refuse the device although no hub came back.
-    var mayBeRefused: Bool { hasSignedOut || original?.hasSignedOut == true }
+    var mayBeRefused: Bool { hasSignedOut || hasComeBack || original?.hasSignedOut == true }
 
     /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
     /// does some work only when it is idle.
     func beginRound() {
         clock.ahead = 0
         hasSignedOut = false
+        hasComeBack = false
     }
 
     func status() throws -> VolumeLine.Object {

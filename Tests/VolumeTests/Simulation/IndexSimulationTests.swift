@@ -37,7 +37,7 @@ import Testing
 
     @Test("a planted bug is found", arguments: IndexBug.allCases)
     func aPlantedBugIsFound(_ bug: IndexBug) throws {
-        for seed in UInt64(1)...600 {
+        for seed in UInt64(1)...900 {
             let simulation = try IndexSimulation(seed: seed, bugs: [bug])
             simulation.run()
             if let problem = simulation.problem {
