@@ -183,7 +183,7 @@ struct PowerLossTests {
             .sorted { $0.number < $1.number }
         let texts = versions.compactMap { try? tree.bytes(of: $0) }
             .map { String(decoding: $0, as: UTF8.self) }
-        // The only bytes of "one" were replaced behind the volume's back.
+        // The only bytes of "one" were replaced while the volume was not open.
         #expect(texts == ["two", "three"])
         recorder().abandon()
     }

@@ -54,9 +54,9 @@ extension DocumentIndex {
             if move.snapshot.isDirectory {
                 writer.state.locations[move.snapshot.inode] = .ignored(key, path + [move.to.name])
             }
-            try transferContentOfNone(move.stash, inode: move.replaced?.inode ?? 0, t)
+            try transferContentOfNonDocument(move.stash, inode: move.replaced?.inode ?? 0, t)
         case .directory:
-            try transferContentOfNone(move.stash, inode: move.replaced?.inode ?? 0, t)
+            try transferContentOfNonDocument(move.stash, inode: move.replaced?.inode ?? 0, t)
         case .unknown:
             try transferUnknownContent(move.stash, inode: move.replaced?.inode ?? 0)
         }

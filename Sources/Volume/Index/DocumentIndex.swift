@@ -304,7 +304,7 @@ final class DocumentIndex {
     /// As `transferContent`, for a file that is no document. Before the first scan, the journal may
     /// know it as one: it was moved while the volume was not mounted, or a loss of power has
     /// destroyed the event that says so. Then its document is looked for after the scan.
-    func transferContentOfNone(_ stash: String?, inode: UInt64, _ t: Reader) throws {
+    func transferContentOfNonDocument(_ stash: String?, inode: UInt64, _ t: Reader) throws {
         guard isBeforeFirstLook, try t.hasItem(inode: inode) else {
             return try transferContent(stash, inode: inode, to: [])
         }

@@ -259,7 +259,7 @@ final class EventProcessor {
         let place = try roles.location(of: spot.directory, t)
         if snapshot.isDirectory { writer.state.locations[snapshot.inode] = nil }
         switch place {
-        case .ignored: try index.transferContentOfNone(stash, inode: snapshot.inode, t)
+        case .ignored: try index.transferContentOfNonDocument(stash, inode: snapshot.inode, t)
         case .unknown: try index.transferUnknownContent(stash, inode: snapshot.inode)
         case .package(let key, _):
             writer.state.packaged[snapshot.inode] = nil
@@ -296,7 +296,7 @@ final class EventProcessor {
     ) throws {
         guard index.isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
             try !roles.isLocal(spot.name, in: parent, t)
-        else { return try index.transferContentOfNone(stash, inode: snapshot.inode, t) }
+        else { return try index.transferContentOfNonDocument(stash, inode: snapshot.inode, t) }
         let package = writer.state.movedParts.values.first { _, parts in
             parts.contains { $0.place == .directory(parent) }
         }?.key

@@ -54,7 +54,7 @@ struct RenameProcessor {
             try replacedBy(source, move, to: to, t)
             return
         }
-        try index.transferContentOfNone(move.stash, inode: move.replaced?.inode ?? 0, t)
+        try index.transferContentOfNonDocument(move.stash, inode: move.replaced?.inode ?? 0, t)
         // A document becomes a temporary file. Its name is free, and its bytes stay in that file
         // for now.
         guard let source else { return }
@@ -332,7 +332,7 @@ struct RenameProcessor {
             try index.insert(parent, name, snapshot, t)
             return
         }
-        // The scan may have seen what a later event says.
+        // The scan may have found the file that the name gets by a later event.
         if item.kind == .file, item.inode != snapshot.inode,
             !writer.state.foundEarly.contains(item.key)
         {

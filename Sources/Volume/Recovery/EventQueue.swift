@@ -86,7 +86,7 @@ package final class EventQueue: Sendable {
         state.withLock { ($0.events.count, $0.oldest, $0.newest) }
     }
 
-    /// The waiting events with a larger sequence number.
+    /// The waiting events whose sequence numbers are larger than this one.
     func waiting(after sequence: UInt64) -> [NotedEvent] {
         state.withLock { state in
             guard let first = state.events.first, sequence >= first.sequence else {

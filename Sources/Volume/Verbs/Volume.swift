@@ -35,7 +35,8 @@ package final class Volume: Sendable {
     package let room: Room
     /// Tells whether programs have an inode open; set by the mount.
     package let openFiles = CallbackSlot<@Sendable (UInt64) -> Bool>()
-    /// Told of an inode whose contents the volume itself has changed; set by the mount.
+    /// Called with the inode of a file whose contents the volume itself has changed; set by the
+    /// mount, which drops what the kernel has cached of it.
     package let changedFiles = CallbackSlot<@Sendable (UInt64) -> Void>()
 
     // Documents and their versions.
