@@ -96,8 +96,12 @@ chaos: test-deps ## break everything around three devices and a hub for CHAOS_MI
 fuzz: test-deps ## send damaged messages to a hub, to a mount's socket and to a device, FUZZ_MINUTES (60) for each
 	CONCORD_FUZZ_MINUTES=$(FUZZ_MINUTES) Tests/run --filter FuzzTests
 
+# Figures (JSON) and pictures (SVG) are kept in BENCH_HISTORY; BENCH_COMPARE=FILE compares with the figures of a run.
+BENCH_HISTORY ?= .build/bench
+BENCH_COMPARE ?=
+
 bench: build test-deps ## compare this mount with the disk, a bare FUSE mirror and other ways to synchronize
-	Tests/Bench/bench --concord $(BIN)/concord
+	Tests/Bench/bench --concord $(BIN)/concord --history $(BENCH_HISTORY) $(if $(BENCH_COMPARE),--compare $(BENCH_COMPARE))
 
 bench-million: build test-deps ## do the same as bench, with 100,000 and 1,000,000 items, and 10 GiB on demand
 	BENCH_MILLION=1 Tests/Bench/bench --concord $(BIN)/concord

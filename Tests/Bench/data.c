@@ -2,8 +2,14 @@
  * cache, so the way to the cache is measured and not the disk.
  *
  *   gcc -O2 data.c -o data
- *   data DIRECTORY MEGABYTES               prints "write-new 61.2 …": microseconds a MiB (sequential,
+ *   data DIRECTORY MEGABYTES PART          prints "write-new 61.2 …": microseconds a MiB (sequential,
  *                                          mmap) or an operation (random 4 KiB)
+ *
+ * The parts come one after the other, and leave the file "large" to the next one:
+ *   new         new files
+ *   overwrite   the first overwriting of the file in place, and the second in the same open file
+ *   keep        the same, but the file is copied first: the least that keeping its old bytes can cost
+ *   rest        everything else; removes the file
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -79,15 +85,8 @@ static void report(const char *what, int flags, void (*pass)(int, int), int writ
 	fflush(stdout);
 }
 
-int main(int argc, char **argv)
+static void write_new(void)
 {
-	if (argc != 3) { fprintf(stderr, "usage: data DIRECTORY MEGABYTES\n"); return 2; }
-	need(!chdir(argv[1]), argv[1]);
-	double megabytes = atoi(argv[2]);
-	size = (int64_t)megabytes * MIB;
-	if (size < MIB) { fprintf(stderr, "data: at least one megabyte\n"); return 2; }
-	memset(buffer, 5, sizeof buffer);
-
 	double best = 0;
 	for (int i = 0; i < PASSES; i++) {
 		unlink("large");
@@ -99,14 +98,52 @@ int main(int argc, char **argv)
 		if (i == 0 || took < best) best = took;
 		need(!fsync(fd) && !close(fd), "close");
 	}
-	printf("write-new %.4f ", best / megabytes);
-	report("rewrite", O_WRONLY, sequential, 1, megabytes);
-	report("read", O_RDONLY, sequential, 0, megabytes);
-	report("pread-4k", O_RDONLY, scattered, 0, RANDOM_OPERATIONS);
-	report("pwrite-4k", O_RDWR, scattered, 1, RANDOM_OPERATIONS);
-	report("mmap-read", O_RDONLY, mapped, 0, megabytes);
-	report("mmap-write", O_RDWR, mapped, 1, megabytes);
+	printf("write-new %.4f ", best / (double)(size / MIB));
+}
+
+static void copy(void)
+{
+	int from = open("large", O_RDONLY), to = open("copy", O_CREAT | O_EXCL | O_WRONLY, 0644);
+	need(from >= 0 && to >= 0, "copy");
+	for (int64_t at = 0; at < size; at += MIB)
+		need(pread(from, buffer, MIB, at) == MIB && pwrite(to, buffer, MIB, at) == MIB, "copy");
+	need(!close(from) && !close(to) && !unlink("copy"), "copy");
+}
+
+static void overwrite(int keeping)
+{
+	double began = now();
+	if (keeping) copy();
+	int fd = open("large", O_WRONLY);
+	need(fd >= 0, "large");
+	sequential(fd, 1);
+	double first = now() - began;
+	began = now();
+	sequential(fd, 1);
+	printf("overwrite-first %.4f overwrite-again %.4f ", first / (double)(size / MIB), (now() - began) / (double)(size / MIB));
+	need(!fsync(fd) && !close(fd), "close");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) { fprintf(stderr, "usage: data DIRECTORY MEGABYTES new|overwrite|keep|rest\n"); return 2; }
+	need(!chdir(argv[1]), argv[1]);
+	size = (int64_t)atoi(argv[2]) * MIB;
+	if (size < MIB) { fprintf(stderr, "data: at least one megabyte\n"); return 2; }
+	memset(buffer, 5, sizeof buffer);
+
+	if (!strcmp(argv[3], "new")) write_new();
+	else if (!strcmp(argv[3], "overwrite")) overwrite(0);
+	else if (!strcmp(argv[3], "keep")) overwrite(1);
+	else {
+		report("rewrite", O_WRONLY, sequential, 1, (double)(size / MIB));
+		report("read", O_RDONLY, sequential, 0, (double)(size / MIB));
+		report("pread-4k", O_RDONLY, scattered, 0, RANDOM_OPERATIONS);
+		report("pwrite-4k", O_RDWR, scattered, 1, RANDOM_OPERATIONS);
+		report("mmap-read", O_RDONLY, mapped, 0, (double)(size / MIB));
+		report("mmap-write", O_RDWR, mapped, 1, (double)(size / MIB));
+		need(!unlink("large"), "large");
+	}
 	printf("\n");
-	need(!unlink("large"), "large");
 	return 0;
 }

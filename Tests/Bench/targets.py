@@ -22,6 +22,8 @@ class Target:
         self.name, self.base, self.command = name, base, command
         # These alternatives take minutes for a round, so they are measured only once.
         self.once = name in ("bindfs", "rclone")
+        # The bench goes on without a peer that does not work here.
+        self.is_peer = name not in ("disk", "concord", "concord-uring", "before")
         self.store = os.path.join(base, name)
         self.path = os.path.join(base, name + ".mount") if command else self.store
         self.process = None
@@ -72,7 +74,7 @@ class Target:
         self.process = None
 
 
-def catalogue(tools, concord):
+def catalogue(tools, concord, before=None):
     """Returns the targets that are possible here: names, and how each is started."""
     mirror = os.path.join(tools, "mirror")
     known = {
@@ -80,9 +82,14 @@ def catalogue(tools, concord):
         "mirror": lambda store, path: [mirror, store, path],
         "mirror-xattr": lambda store, path: [mirror, store, path, "xattr"],
     }
+    if offers_uring():
+        known["mirror-uring"] = lambda store, path: [mirror + "_uring", store, path]
     if concord:
-        known["concord"] = lambda store, path: [
-            concord, "mount", "--foreground", "--store", store, path]
+        known["concord"] = lambda store, path: daemon(concord, store, path)
+    if concord and offers_uring():
+        known["concord-uring"] = lambda store, path: daemon(concord, store, path, "-o", "uring")
+    if before:
+        known["before"] = lambda store, path: daemon(before, store, path)
     if shutil.which("bindfs"):
         known["bindfs"] = lambda store, path: ["bindfs", "-f", store, path]
     if shutil.which("rclone"):
@@ -92,8 +99,20 @@ def catalogue(tools, concord):
     return known
 
 
+def daemon(concord, store, path, *options):
+    return [concord, "mount", "--foreground", *options, "--store", store, path]
+
+
+def offers_uring():
+    try:
+        with open("/sys/module/fuse/parameters/enable_uring") as parameter:
+            return parameter.read().strip() == "Y"
+    except OSError:
+        return False
+
+
 class Medium:
-    """A directory for the targets: on the disk or, for root only, on a fresh tmpfs or ext4.
+    """A directory for the targets: on the disk or, for root only, on a fresh tmpfs, ext4 or XFS.
 
     A used ext4 would distort the results: without a journal it skips inodes that were freed within the last five
     minutes, and looks at all of them for each new file.
@@ -107,11 +126,12 @@ class Medium:
         if self.fresh == "tmpfs":
             subprocess.run(
                 ["mount", "-t", "tmpfs", "-o", "size=75%", "concord-bench", self.path], check=True)
-        elif self.fresh == "ext4":
+        elif self.fresh:
             image = self.path + ".img"
             with open(image, "wb") as file:
                 file.truncate(64 << 30)
-            subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+            force = "-f" if self.fresh == "xfs" else "-F"
+            subprocess.run(["mkfs." + self.fresh, "-q", force, image], check=True)
             subprocess.run(["mount", "-o", "loop", image, self.path], check=True)
             os.remove(image)  # Its space is freed when it is unmounted.
         return self

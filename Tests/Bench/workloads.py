@@ -9,7 +9,12 @@ import time
 
 
 def quiet(*command, **options):
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options)
+    """Runs a command. If it fails, the exception says what it printed last."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True, errors="replace", **options)
+    if done.returncode:
+        last = (done.stderr.strip() or "it printed nothing").splitlines()[-1]
+        raise RuntimeError(f"{' '.join(command[:3])} exited with {done.returncode}: {last}")
 
 
 def figures(text):
@@ -45,15 +50,21 @@ class Names:
 
 
 class Data:
-    """The bytes of one large file."""
+    """The bytes of one large file. On the bare disk the first overwriting comes with a copy of the old bytes, because a
+    mount that keeps versions has to keep them where the file system cannot clone."""
 
-    def __init__(self, tools, megabytes):
-        self.program, self.megabytes = os.path.join(tools, "data"), str(megabytes)
+    def __init__(self, tools, megabytes, settle):
+        self.program, self.megabytes, self.settle = os.path.join(tools, "data"), str(megabytes), settle
 
     def run(self, path):
-        quiet("sync")
-        command = [self.program, path, self.megabytes]
-        return figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        result = {}
+        for part in ("new", "overwrite" if os.path.ismount(path) else "keep", "rest"):
+            quiet("sync")
+            # The version of the file is recorded meanwhile.
+            self.settle(10)
+            command = [self.program, path, self.megabytes, part]
+            result.update(figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        return result
 
 
 class Git:
@@ -90,8 +101,12 @@ class Git:
         return result
 
 
-class Tar:
-    """Unpacking a source tree: this machine's C headers, at most `files` of them."""
+class Programs:
+    """What people do with a source tree: this machine's C headers, at most `files` of them, and a small C project."""
+
+    WHAT = ("git clone", "git status", "git checkout", "rm -r of the clone", "tar -x", "cp -a", "find", "grep -r",
+            "make -j2", "rm -r")
+    SOURCES = 100
 
     def __init__(self, scratch, files=3000):
         self.archive, self.files = os.path.join(scratch, "tree.tar"), 0
@@ -104,11 +119,28 @@ class Tar:
                         self.files += 1
 
     def run(self, path):
-        tree = os.path.join(path, "unpacked")
-        os.mkdir(tree)
-        took = timed(lambda: quiet("tar", "-xf", self.archive, "-C", tree))
-        shutil.rmtree(tree)
-        return {"tar -x": took}
+        tree, copy, project = (os.path.join(path, name) for name in ("unpacked", "copy", "project"))
+        for directory in (tree, project):
+            os.mkdir(directory)
+        self.write_project(project)
+        return {
+            "tar -x": timed(lambda: quiet("tar", "-xf", self.archive, "-C", tree)),
+            "cp -a": timed(lambda: quiet("cp", "-a", tree, copy)),
+            "find": timed(lambda: quiet("find", copy, "-newer", self.archive)),
+            # `grep` exits with 1, because nothing matches.
+            "grep -r": timed(lambda: subprocess.run(
+                ["grep", "-r", "no header has this", copy], stdout=subprocess.DEVNULL)),
+            "make -j2": timed(lambda: quiet("make", "-s", "-j2", "-C", project)),
+            "rm -r": timed(lambda: quiet("rm", "-r", tree, copy, project)),
+        }
+
+    def write_project(self, project):
+        for number in range(self.SOURCES):
+            with open(os.path.join(project, f"part{number}.c"), "w") as file:
+                file.write(f"int part{number}(int x) {{ return x + {number}; }}\n")
+        objects = " ".join(f"part{number}.o" for number in range(self.SOURCES))
+        with open(os.path.join(project, "Makefile"), "w") as file:
+            file.write(f"parts.a: {objects}\n\tar rc $@ $^\n")
 
 
 class Sqlite:
