@@ -8,7 +8,8 @@
  * The parts come one after the other, and leave the file "large" to the next one:
  *   new         new files
  *   overwrite   the first overwriting of the file in place, and the second in the same open file
- *   keep        the same, but the file is copied first: the least that keeping its old bytes can cost
+ *   keep        the same, but the file is copied first, and the copy synced: the least that keeping old bytes can
+ *               cost that were on the disk
  *   rest        everything else; removes the file
  */
 #define _GNU_SOURCE
@@ -107,7 +108,7 @@ static void copy(void)
 	need(from >= 0 && to >= 0, "copy");
 	for (int64_t at = 0; at < size; at += MIB)
 		need(pread(from, buffer, MIB, at) == MIB && pwrite(to, buffer, MIB, at) == MIB, "copy");
-	need(!close(from) && !close(to) && !unlink("copy"), "copy");
+	need(!fdatasync(to) && !close(from) && !close(to) && !unlink("copy"), "copy");
 }
 
 static void overwrite(int keeping)

@@ -82,6 +82,8 @@ def catalogue(tools, concord, before=None):
         "mirror": lambda store, path: [mirror, store, path],
         "mirror-xattr": lambda store, path: [mirror, store, path, "xattr"],
     }
+    # What writing costs that does not pass through the kernel to the file.
+    known["mirror-nopass"] = lambda store, path: [mirror + "_uring", store, path, "nopass", "nouring"]
     if offers_uring():
         known["mirror-uring"] = lambda store, path: [mirror + "_uring", store, path]
     if concord:

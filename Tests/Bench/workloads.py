@@ -50,8 +50,8 @@ class Names:
 
 
 class Data:
-    """The bytes of one large file. On the bare disk the first overwriting comes with a copy of the old bytes, because a
-    mount that keeps versions has to keep them where the file system cannot clone."""
+    """The bytes of one large file. On the bare disk the first overwriting comes with a durable copy of the old bytes,
+    because a mount that keeps versions has to keep them where the file system cannot clone."""
 
     def __init__(self, tools, megabytes, settle):
         self.program, self.megabytes, self.settle = os.path.join(tools, "data"), str(megabytes), settle
