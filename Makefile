@@ -32,7 +32,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb test-pages test-agents clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -129,6 +129,12 @@ deb: $(built) ## build the Debian packages in .build/deb; BUILT=1 takes the prog
 test-deb: deb ## as root: install, use, upgrade and remove the packages on a bare Debian 12
 	@Packaging/install-missing $(DEB_TEST_DEPS)
 	Tests/Deb/run $(BIN) .build/deb
+
+container: $(built) ## build a container image of the hub, an OCI image layout, in .build/container
+	Packaging/container $(BIN)/concord .build/container
+
+test-container: container ## as root: check the image, and use a hub that runs from it
+	Tests/Deb/container .build/container $(BIN)
 
 clean: ## remove what was built
 	rm -rf .build
