@@ -81,6 +81,22 @@ struct DescriptionTests {
             #expect(text.contains("\nconcord_hub_volumes 1\n"))
             let route = "route=\"/v1/volumes/{volume}/commit\",status=\"200\""
             #expect(text.contains("concord_hub_request_seconds_count{\(route)} 1\n"))
+            #expect(text.contains("\nconcord_hub_commit_seconds_count 1\n"))
+            #expect(text.contains("\nconcord_hub_commit_wait_seconds_bucket{le=\"+Inf\"} 1\n"))
+            let shown = try Self.metricsOfDashboard()
+            #expect(shown.count > 15)
+            for name in shown {
+                #expect(text.contains("\n\(name) ") || text.contains("\n\(name){"), "\(name)")
+            }
         }
+    }
+
+    /// The metrics that the dashboard in Packaging asks for.
+    private static func metricsOfDashboard() throws -> Set<String> {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let text = try String(
+            contentsOf: root.appending(path: "Packaging/grafana/concord-hub.json"), encoding: .utf8)
+        return Set(text.matches(of: /concord_hub_[a-z_]+/).map { String($0.output) })
     }
 }

@@ -18,32 +18,32 @@ package final class Metrics: Sendable {
     package let collected = Counter()
     package let bytesIn = Counter()
     package let bytesOut = Counter()
+    /// Requests that could not be served because the ledger's database or the server with the blobs
+    /// could not be used.
+    package let unavailable = Counter()
 
     private struct Kind: Hashable {
         let route: String
         let status: Int
     }
 
-    private struct Served {
-        var count = 0
-        var seconds = 0.0
-        var buckets = [Int](repeating: 0, count: Metrics.bounds.count)
-    }
-
-    private static let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
-    private let served = Mutex<[Kind: Served]>([:])
+    private let served = Mutex<[Kind: Histogram]>([:])
 
     /// - Parameter route: The path with placeholders for ids, so that there are few different
     ///   labels.
     func serve(_ route: String, status: Int, seconds: Double) {
-        served.withLock { served in
-            var kind = served[Kind(route: route, status: status), default: Served()]
-            kind.count += 1
-            kind.seconds += seconds
-            for (index, bound) in Metrics.bounds.enumerated() where seconds <= bound {
-                kind.buckets[index] += 1
-            }
-            served[Kind(route: route, status: status)] = kind
+        served.withLock {
+            $0[Kind(route: route, status: status), default: Histogram()].add(seconds)
+        }
+    }
+
+    /// The time that each commit waited for its transaction, and the time of each transaction.
+    private let commits = Mutex((waits: Histogram(), transactions: Histogram()))
+
+    func commit(waits: [Double], seconds: Double) {
+        commits.withLock { commits in
+            for wait in waits { commits.waits.add(wait) }
+            commits.transactions.add(seconds)
         }
     }
 
@@ -65,26 +65,30 @@ package final class Metrics: Sendable {
             ("chunks_collected_total", "Chunks that were removed.", collected),
             ("received_bytes_total", "Bytes of request bodies.", bytesIn),
             ("sent_bytes_total", "Bytes of answer bodies.", bytesOut),
+            (
+                "unavailable_total",
+                "Requests answered by 503, because the ledger or the blobs were unavailable.",
+                unavailable
+            ),
         ]
         for (name, help, counter) in counters { write(name, "counter", help, counter.count) }
-        return text + requests()
+        return text + histograms()
     }
 
-    private func requests() -> String {
-        let name = "concord_hub_request_seconds"
-        var text = "# HELP \(name) Time until an answer began.\n# TYPE \(name) histogram\n"
-        let served = served.withLock { $0 }
-        for (kind, value) in served.sorted(by: {
+    private func histograms() -> String {
+        let (served, commits) = (served.withLock { $0 }, commits.withLock { $0 })
+        let requests = served.sorted {
             ($0.key.route, $0.key.status) < ($1.key.route, $1.key.status)
-        }) {
-            let labels = "route=\"\(kind.route)\",status=\"\(kind.status)\""
-            for (bound, count) in zip(Metrics.bounds, value.buckets) {
-                text += "\(name)_bucket{\(labels),le=\"\(bound)\"} \(count)\n"
-            }
-            text += "\(name)_bucket{\(labels),le=\"+Inf\"} \(value.count)\n"
-            text += "\(name)_sum{\(labels)} \(value.seconds)\n"
-            text += "\(name)_count{\(labels)} \(value.count)\n"
         }
-        return text
+        return Histogram.text(
+            "concord_hub_request_seconds", "Time until an answer began.",
+            requests.map { ("route=\"\($0.key.route)\",status=\"\($0.key.status)\"", $0.value) })
+            + Histogram.text(
+                "concord_hub_commit_wait_seconds",
+                "Time that a commit waited for its transaction.", [("", commits.waits)])
+            + Histogram.text(
+                "concord_hub_commit_seconds",
+                "Time of a transaction of commits, until the ledger had it.",
+                [("", commits.transactions)])
     }
 }

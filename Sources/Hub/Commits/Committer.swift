@@ -9,6 +9,8 @@ actor Committer {
         var commit: Commit
         /// The results of the operations that are complete.
         var results: [OperationResult] = []
+        /// When it arrived, or when its last transaction ended.
+        var since = ContinuousClock.now
         let done: CheckedContinuation<CommitAnswer, any Error>
     }
 
@@ -52,12 +54,16 @@ actor Committer {
     /// - Returns: The commits that have operations left.
     private func run(_ batch: [Waiting]) async -> [Waiting] {
         let commits = batch.map(\.commit)
+        let start = ContinuousClock.now
         do {
             let (results, crowded) = try await hub.ledger.write(.volume(volume)) { transaction in
                 var progress = CommitProgress()
                 let results = try Commit.run(commits, in: transaction, &progress)
                 return (results, progress.crowded)
             }
+            hub.metrics.commit(
+                waits: batch.map { (start - $0.since) / .seconds(1) },
+                seconds: (ContinuousClock.now - start) / .seconds(1))
             hub.crowded.add(crowded, in: volume)
             tell(results.compactMap(\.self))
             return zip(batch, results).compactMap { waiting, result in
@@ -79,6 +85,7 @@ actor Committer {
         case .success(let step):
             var (waiting, answer) = (waiting, step.answer)
             waiting.results += answer.results
+            waiting.since = .now
             guard waiting.commit.isDone(by: step) else { return waiting }
             answer.results = waiting.results
             waiting.done.resume(returning: answer)

@@ -103,6 +103,7 @@ extension Failure {
             self.init(.full, "The hub's disk is full. Nothing is lost: try again later.")
         case let error as VolumeError where error.code == .offline:
             hub.outage.begin(error, hub.log)
+            hub.metrics.unavailable.add()
             self.init(
                 .busy,
                 "The hub cannot reach its database or its blobs. Nothing is lost: try again later.")
