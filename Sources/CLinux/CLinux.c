@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/fiemap.h>
+#include <linux/openat2.h>
 #include <linux/fs.h>
 #include <mntent.h>
 #include <pthread.h>
@@ -34,6 +35,12 @@ static struct self_path self(int fd) { struct self_path p; snprintf(p.text, size
 
 int cl_errno(void) { return errno; }
 int cl_openat(int dir, const char *name, int flags, mode_t mode) { return RESULT(openat(dir, name, flags | O_CLOEXEC, mode)); }
+int cl_open_beneath(int root, const char *path, int flags) {
+    /* openat2 refuses the flags that openat ignores. */
+    if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY;
+    struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC), .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    return RESULT((int)syscall(SYS_openat2, root, path, &how, sizeof how));
+}
 int cl_fstatat(int dir, const char *name, struct stat *st, int flags) { return RESULT(fstatat(dir, name, st, flags)); }
 int cl_fstat(int fd, struct stat *st) { return RESULT(fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)); }
 int cl_statx(int fd, unsigned mask, struct cl_statx *out) {
@@ -66,6 +73,7 @@ ssize_t cl_pwrite_end(int fd, const void *buf, size_t count) {
 int cl_ftruncate(int fd, int64_t length) { return RESULT(ftruncate(fd, length)); }
 int cl_fsync(int fd, int data_only) { return RESULT(data_only ? fdatasync(fd) : fsync(fd)); }
 int cl_syncfs(int fd) { return RESULT(syncfs(fd)); }
+void cl_start_writing(int fd, int64_t offset, int64_t length) { sync_file_range(fd, offset, length, SYNC_FILE_RANGE_WRITE); }
 int cl_fallocate(int fd, int mode, int64_t offset, int64_t length) { return RESULT(fallocate(fd, mode, offset, length)); }
 int64_t cl_lseek(int fd, int64_t offset, int whence) { return RESULT(lseek(fd, offset, whence)); }
 int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length) {

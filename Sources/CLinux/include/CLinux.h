@@ -14,6 +14,9 @@
 /// Every cl_ function returns a result of 0 or more, or a negative errno.
 
 int cl_openat(int dir, const char *name, int flags, mode_t mode);
+/// Opens a path below `root`. No component may be a symlink, except that O_PATH opens a symlink at
+/// the end itself; and none leads out of `root` (-EXDEV).
+int cl_open_beneath(int root, const char *path, int flags);
 int cl_fstatat(int dir, const char *name, struct stat *st, int flags);
 int cl_fstat(int fd, struct stat *st);                 /* O_PATH descriptors too */
 /// What statx(2) adds to stat(2): the time of birth and the attribute bits.
@@ -37,6 +40,8 @@ ssize_t cl_pwrite_end(int fd, const void *buf, size_t count);
 int cl_ftruncate(int fd, int64_t length);
 int cl_fsync(int fd, int data_only);
 int cl_syncfs(int fd);
+/// Starts writing a range of a file to the disk, and does not wait. An error shows at the next sync.
+void cl_start_writing(int fd, int64_t offset, int64_t length);
 int cl_fallocate(int fd, int mode, int64_t offset, int64_t length);
 int64_t cl_lseek(int fd, int64_t offset, int whence);
 /* Returns where the next bytes lie that were ever written, and stores where they `end` (INT64_MAX: unknown). Returns -ENXIO when there are none. */

@@ -120,7 +120,7 @@ package final class PreImageLog: Sendable {
         while next < end {
             do throws(Errno) {
                 next = try state.withLock { (state) throws(Errno) in
-                    try savePiece(descriptor, next..<end, &state)
+                    try savePiece(descriptor, next..<end, syncs: syncs, &state)
                 }
             } catch {
                 // There is no room for what would be saved ahead, which is not needed yet.
@@ -142,9 +142,9 @@ package final class PreImageLog: Sendable {
 
     /// Saves the first blocks that are not saved yet, as many as are copied in one piece. Returns
     /// the block after them.
-    private func savePiece(_ descriptor: Int32, _ blocks: Range<Int>, _ state: inout State)
-        throws(Errno) -> Int
-    {
+    private func savePiece(
+        _ descriptor: Int32, _ blocks: Range<Int>, syncs: Bool, _ state: inout State
+    ) throws(Errno) -> Int {
         guard let first = blocks.first(where: { !state.saved[$0] }) else {
             return blocks.upperBound
         }
@@ -158,6 +158,11 @@ package final class PreImageLog: Sendable {
             throw error
         }
         for index in first..<end { state.saved[index] = true }
+        // The disk writes this piece while the next one is copied.
+        if syncs {
+            let start = Int64(first) * PreImageLog.blockSize
+            cl_start_writing(copy, start, Int64(end) * PreImageLog.blockSize - start)
+        }
         return end
     }
 
@@ -166,13 +171,25 @@ package final class PreImageLog: Sendable {
         try willWrite(descriptor, offset: offset, length: size)
     }
 
+    /// Copies block by block: a buffer for a whole piece would be new memory for each piece, and
+    /// bringing that in costs more than copying.
     private func save(_ descriptor: Int32, _ blocks: Range<Int>) throws(Errno) {
-        let start = Int64(blocks.lowerBound) * PreImageLog.blockSize
-        let wanted = Int(min(Int64(blocks.count) * PreImageLog.blockSize, size - start))
-        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: wanted, alignment: 4096)
-        defer { piece.deallocate() }
-        let count = try readFully(descriptor, into: piece, at: start)
-        try save(UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
+        let length = Int(PreImageLog.blockSize)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 4096)
+        defer { buffer.deallocate() }
+        for block in blocks {
+            let start = Int64(block) * PreImageLog.blockSize
+            let wanted = Int(min(Int64(length), size - start))
+            let count = try readFully(
+                descriptor, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]),
+                at: start)
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            if ZeroBlockMark.mayReplace(bytes) {
+                try zeros.put(into: copy, at: start)
+            } else {
+                try writeFully(copy, bytes, at: start)
+            }
+        }
     }
 
     /// Removes what a failed write has left of unsaved blocks. Within a file's size, ext4 leaves
@@ -182,25 +199,6 @@ package final class PreImageLog: Sendable {
         let (keepSize, punchHole): (Int32, Int32) = (1, 2)
         _ = cl_fallocate(
             copy, keepSize | punchHole, start, Int64(blocks.count) * PreImageLog.blockSize)
-    }
-
-    /// Saves bytes that begin at a block's beginning: a mark for each block of zeros, and what is
-    /// between them in one piece.
-    private func save(_ bytes: UnsafeRawBufferPointer, at start: Int64) throws(Errno) {
-        var saved = 0
-        var next = 0
-        while next < bytes.count {
-            let end = min(next + Int(PreImageLog.blockSize), bytes.count)
-            if ZeroBlockMark.mayReplace(UnsafeRawBufferPointer(rebasing: bytes[next..<end])) {
-                let data = UnsafeRawBufferPointer(rebasing: bytes[saved..<next])
-                try writeFully(copy, data, at: start + Int64(saved))
-                try zeros.put(into: copy, at: start + Int64(next))
-                saved = end
-            }
-            next = end
-        }
-        let data = UnsafeRawBufferPointer(rebasing: bytes[saved...])
-        try writeFully(copy, data, at: start + Int64(saved))
     }
 
     /// Makes the saved blocks durable. Must happen before the file's new blocks are made durable.
