@@ -70,12 +70,17 @@ package struct Name: Hashable, Sendable, Comparable {
     package func withCString<Result, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        var terminated = [CChar](unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
-            UnsafeMutableRawBufferPointer(buffer).copyBytes(from: bytes)
-            buffer[bytes.count] = 0
-            count = bytes.count + 1
-        }
-        return try body(&terminated)
+        let result: Swift.Result<Result, Failure> =
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: bytes.count + 1) { buffer in
+                UnsafeMutableRawBufferPointer(buffer).copyBytes(from: bytes)
+                buffer[bytes.count] = 0
+                do throws(Failure) {
+                    return .success(try body(UnsafePointer(buffer.baseAddress!)))
+                } catch {
+                    return .failure(error)
+                }
+            }
+        return try result.get()
     }
 }
 

@@ -22,7 +22,9 @@ package func cutContent<Source: ContentSource & ~Copyable>(
     var similar = similar.flatMap { $0.isCutLike(contentOf: UInt64(size)) ? $0 : nil }
     var window = ContentWindow(longest: longest, size: size, readsAhead: similar == nil)
     var zeros = ZeroChunk(longest: longest)
-    var extent = ContentExtent.data(until: 0)
+    // A content that is one chunk is read anyway. Asking for its extents would wait until blocks
+    // that were just written are on the disk.
+    var extent = ContentExtent.data(until: longest >= size ? size : 0)
     var references: [ChunkReference] = []
     var offset: Int64 = 0
     while offset < size {

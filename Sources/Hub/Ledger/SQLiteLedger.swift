@@ -17,7 +17,7 @@ package final class SQLiteLedger: Ledger {
             try pool.writeWithoutTransaction { database in
                 // This must not be in `prepareDatabase`: the pool sets NORMAL on its writer
                 // afterwards, and then a loss of power may undo transactions that were answered.
-                try database.execute(sql: "PRAGMA synchronous = FULL")
+                try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384")
                 try Self.migrate(database, path: path, mayCreate: mayCreate)
             }
         } catch {
@@ -191,12 +191,20 @@ private struct SQLiteTransaction: LedgerTransaction {
     /// SQLite treats `$2` as a name and numbers it by its first occurrence; `?2` is the second
     /// argument.
     private func statement(_ sql: String) throws -> Statement {
-        let numbered = sql.utf8.map { $0 == UInt8(ascii: "$") ? UInt8(ascii: "?") : $0 }
-        return try database.cachedStatement(sql: String(decoding: numbered, as: UTF8.self))
+        let numbered = String(unsafeUninitializedCapacity: sql.utf8.count) { buffer in
+            var end = 0
+            for byte in sql.utf8 {
+                buffer[end] = byte == UInt8(ascii: "$") ? UInt8(ascii: "?") : byte
+                end += 1
+            }
+            return end
+        }
+        return try database.cachedStatement(sql: numbered)
     }
 
+    /// As existentials, because for an array of one type GRDB makes a key path at each call.
     private func bound(_ arguments: [SQLValue]) -> StatementArguments {
-        StatementArguments(arguments.map { $0.databaseValue })
+        StatementArguments(arguments.map { $0.databaseValue as (any DatabaseValueConvertible)? })
     }
 }
 

@@ -27,14 +27,37 @@ package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Vo
     }
 }
 
-/// Opens the item at a path from `root`, component by component, so that the path may be longer
-/// than PATH_MAX. Follows no symlink. Reading it does not change its access time.
+/// Opens the item at a path from `root`. Follows no symlink. Reading it does not change its access
+/// time.
 package func openBeneath(
     _ path: [Name], from root: Int32, flags: Int32
 ) throws(Errno) -> Descriptor {
     guard !path.isEmpty else {
         return Descriptor(owning: try check(quietly(flags) { cl_openat(root, ".", $0, 0) }))
     }
+    let length = path.reduce(0) { $0 + $1.bytes.count + 1 }
+    guard length <= Int(PATH_MAX) else { return try openLong(path, from: root, flags: flags) }
+    return Descriptor(
+        owning: try check(
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: length) { text in
+                var end = 0
+                for name in path {
+                    for byte in name.bytes {
+                        text[end] = CChar(bitPattern: byte)
+                        end += 1
+                    }
+                    text[end] = CChar(bitPattern: UInt8(ascii: "/"))
+                    end += 1
+                }
+                text[end - 1] = 0
+                return quietly(flags) { cl_open_beneath(root, text.baseAddress!, $0) }
+            }))
+}
+
+/// Opens a path that is longer than system calls take, component by component.
+private func openLong(
+    _ path: [Name], from root: Int32, flags: Int32
+) throws(Errno) -> Descriptor {
     var directory: Int32 = root
     defer { if directory != root { _ = cl_close(directory) } }
     for name in path.dropLast() {
