@@ -184,7 +184,7 @@ struct VersionRecorder {
         } else {
             writer.state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { writer.state.pending[key]?.save = nil }
-            writer.postpone(key)
+            writer.state.pending.postpone(key)
         }
     }
 
@@ -241,7 +241,7 @@ struct VersionRecorder {
         } catch {
             if error.code == .full { throw error }
             if error.code != .busy { reports.tell("document \(key)", error.message) }
-            writer.postpone(key)
+            writer.state.pending.postpone(key)
             return nil
         }
     }
@@ -283,18 +283,18 @@ struct VersionRecorder {
         }
         tell(item, of: log)
         guard space.fits(work, item.key) else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         guard let priorContents = try contents.openPriorContents(&recording, live) else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         try addVersions(&recording, priorContents, live)
         try chunks.keepBytes(&recording, priorContents, live, &places)
         if let live, live.isHeld, FileSnapshot(of: live.descriptor.raw).differs(from: live.snapshot)
         {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         reports.untell("document \(item.key)")
@@ -310,7 +310,7 @@ struct VersionRecorder {
         let age = cl_clock_monotonic_ns() - work.since
         guard !work.priorContents.isEmpty, age > Timestamp.span(seconds: settings.busySeconds)
         else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return false
         }
         recording.isLiveDeferred = true
@@ -333,7 +333,7 @@ struct VersionRecorder {
     /// The name shows something else: an event about that is still to come, or the tree was changed
     /// without the mount.
     private func notFound(_ item: Item, _ work: PendingDocument) -> Recording? {
-        writer.postpone(item.key)
+        writer.state.pending.postpone(item.key)
         if work.attempts > 4, writer.state.scan == nil {
             // Its prior contents stay; the scan finds out what became of the document.
             writer.startScan()
