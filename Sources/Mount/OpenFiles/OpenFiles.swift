@@ -123,17 +123,16 @@ final class OpenFiles: Sendable {
         for number in handles.numbers { closeHandle(number, unique: 0) }
     }
 
-    /// Returns false if nothing was done because the file's content lock is not free.
+    /// Returns false if nothing was done because another thread has the file's `writing`.
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
-            let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
-                (content) throws(Errno) -> Void in
+            let told: Void? = try? handle.state.withWriting(mayBlock: mayBlock) {
+                (writing) throws(Errno) -> Void in
                 self.staleSaves.noteWritten(handle)
                 self.volume.writing.close(
-                    &content.writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
+                    &writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
                     unique: unique,
                     displaced: handle.state.displaced.load(ordering: .relaxed))
-                if content.writing.writers == 0 { content.preImages = nil }
             }
             guard told != nil else { return false }
         }
@@ -161,9 +160,9 @@ final class OpenFiles: Sendable {
             let file = tree.nodes.descriptor(of: node), let status = try? file.status()
         else { return }
         do throws(Errno) {
-            _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
+            _ = try state.withWriting(mayBlock: false) { (writing) throws(Errno) in
                 try self.volume.writing.endCoordinatedWrite(
-                    &content.writing, file: file.raw, status: status, traits: self.tree.traits(node)
+                    &writing, file: file.raw, status: status, traits: self.tree.traits(node)
                 )
             }
         } catch {

@@ -137,12 +137,12 @@ final class FileOperations: Sendable {
                 request, on: .disk,
                 { () throws(Errno) in
                     // The old contents must be on the disk before the new ones.
-                    let old = handle.state.content.withLock { $0.writing.unsyncedContents }
+                    let old = handle.state.writing.withLock { $0.unsyncedContents }
                     try self.volume.writing.sync(old)
                     let descriptor = try handle.descriptor()
                     try check(cl_fsync(descriptor, dataOnly))
-                    let synced = handle.state.content.withLock {
-                        self.volume.writing.didSync(&$0.writing, old, file: descriptor)
+                    let synced = handle.state.writing.withLock {
+                        self.volume.writing.didSync(&$0, old, file: descriptor)
                     }
                     self.volume.openContents.didSync(synced, self.volume.journal)
                     // A program that syncs a file wants to keep it, even while it is still open.
