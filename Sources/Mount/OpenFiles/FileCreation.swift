@@ -125,7 +125,7 @@ final class FileCreation: Sendable {
     /// Handles FUSE_TMPFILE, which libfuse does not know: creates a file without a name. Returns
     /// the wire structure.
     func temporary(_ parent: UInt64, _ message: cf_create_in, _ caller: Caller) throws(Errno)
-        -> (reply: cf_create_out, preImages: () -> Void)
+        -> (reply: cf_create_out, revert: () -> Void)
     {
         let directory = try tree.directory(try tree.node(parent))
         var caller = caller

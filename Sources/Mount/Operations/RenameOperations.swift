@@ -221,7 +221,7 @@ final class RenameOperations: Sendable {
                         throw error
                     }
                 },
-                preImages: { _ in fail() },
+                revert: { _ in fail() },
                 answer: { [parking, done] request, copy in
                     // The rename must not occupy a thread of this lane.
                     parking.soon { [done] in

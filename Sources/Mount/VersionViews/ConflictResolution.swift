@@ -119,7 +119,7 @@ final class ConflictResolution: Sendable {
                     let (version, _) = try self.version(name, in: parent, for: user)
                     return try self.ready(version, path + [document], actor)
                 },
-                preImages: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
+                revert: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
                 answer: { request, ready in
                     guard let ready else { return request.done() }
                     self.renames.replace(request, ready, rename.to.parent, path + [document])

@@ -41,7 +41,7 @@ final class VersionDirectories: Sendable {
                 { (locally) throws(Errno) in
                     try self.find(name, in: parent, for: user, locally: locally)
                 },
-                preImages: { self.nodes.forget($0.id, 1) },
+                revert: { self.nodes.forget($0.id, 1) },
                 answer: { self.answerVersion($0, $1) })
         }
     }
