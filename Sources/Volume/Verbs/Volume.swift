@@ -90,10 +90,7 @@ package final class Volume: Sendable {
         // The directory must be cleared before anything new is prepared.
         let displaced = incoming.clear()
         room = Room(directory: store.directory.raw, settings: settings)
-        // The recorder is created after the queue that wakes it.
-        let wake = CallbackSlot<@Sendable () -> Void>()
-        events = EventQueue(
-            directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
+        events = EventQueue(directory: store.directory.raw, last: lastEvent)
         let (kept, unrecorded) = (KeptContents(), UnrecordedContents())
         recorder = Recorder(
             tree: tree, stash: stash, journal: journal, packs: packs,
@@ -130,12 +127,12 @@ package final class Volume: Sendable {
         scan = TreeScan(recorder: recorder)
         downloads = Downloads(items: items, hydration: hydration, room: room, pinned: pinned)
         eviction = Eviction(items: items, hydration: hydration, openFiles: openFiles)
-        connect(wake)
+        connect()
     }
 
-    private func connect(_ wake: CallbackSlot<@Sendable () -> Void>) {
+    private func connect() {
         journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
-        wake.set { [weak recorder, room] in
+        events.onFirst.set { [weak recorder, room] in
             recorder?.wake()
             room.poke()
         }
