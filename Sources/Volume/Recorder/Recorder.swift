@@ -56,6 +56,7 @@ final class Recorder: @unchecked Sendable {
 
     let debounce: Debounce
     let signal = Signal()
+    private let journalChanged: CallbackSlot<@Sendable () -> Void>
     let versionsHeard = CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
 
     // The following properties are guarded by `signal`.
@@ -81,6 +82,7 @@ final class Recorder: @unchecked Sendable {
     ) {
         self.reserve = reserve
         self.room = room
+        journalChanged = hydration.journalChanged
         self.tree = tree
         self.packs = packs
         self.events = events
@@ -150,7 +152,7 @@ final class Recorder: @unchecked Sendable {
         adopter.forgetAdopted()
         adopter.removeMarks()
         tellVersionNews()
-        if !isPerforming { debounce.committed() }
+        if !isPerforming { journalChanged.current?() }
     }
 
     /// Starts the thread. `logged` are events that the last daemon may not have processed.
