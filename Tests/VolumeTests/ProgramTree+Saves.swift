@@ -110,7 +110,7 @@ extension ProgramTree {
         let end = Date(timeIntervalSinceNow: seconds)
         while Date() < end {
             if volume.recorder.catchUp(with: nil, timeoutSeconds: 1) {
-                let report = volume.recorder.signal.look { volume.recorder.report }
+                let report = volume.recorder.reports.report
                 if report.pending == 0, !report.isScanning, volume.events.waiting.count == 0 {
                     return true
                 }

@@ -42,10 +42,11 @@ package struct VersionImporter: Sendable {
                     .invalid,
                     "\(source.shown) is not the kind of document that \(path.shown) is.")
             }
+            let device = recorder.versionMaker.device
             var version = Version(
                 number: item.latest + 1, parents: item.current.map { [$0] } ?? [], kind: .history,
-                device: recorder.device.id, deviceName: recorder.device.name,
-                person: recorder.device.person(actor.uid), program: actor.program,
+                device: device.id, deviceName: device.name, person: device.person(actor.uid),
+                program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
                 modified: snapshot.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)

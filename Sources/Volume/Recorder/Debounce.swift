@@ -37,14 +37,14 @@ extension Volume {
     /// Sets the device that new versions are recorded for.
     package func record(asDevice id: Identifier, named name: String) throws(VolumeError) {
         try recorder.perform { recorder, _ in
-            recorder.device.id = id
-            recorder.device.name = name
+            recorder.versionMaker.device.id = id
+            recorder.versionMaker.device.name = name
         }
     }
 
     /// Sets the account that new versions name as the person, instead of the user of this machine.
     /// Nil restores the user.
     package func record(as account: String?) throws(VolumeError) {
-        try recorder.perform { recorder, _ in recorder.device.account = account }
+        try recorder.perform { recorder, _ in recorder.versionMaker.device.account = account }
     }
 }

@@ -15,7 +15,7 @@ extension Recorder {
             // The caller knows of its own change.
             recorder.isPerforming = !isNews
             defer { recorder.isPerforming = false }
-            try recorder.transact { t in result = try body(recorder, t) }
+            try recorder.writer.transact { t in result = try body(recorder, t) }
             return result!
         }
     }
@@ -29,8 +29,8 @@ extension Recorder {
             guard isServing else { return false }
             tasks.append { recorder in
                 let result = Swift.Result { () throws(VolumeError) in
-                    let isBehind = recorder.isPaused && recorder.events.waiting.count > 0
-                    guard recorder.backlog.isEmpty, !isBehind else {
+                    let isBehind = recorder.pauses.isPaused && recorder.events.waiting.count > 0
+                    guard recorder.processor.backlog.isEmpty, !isBehind else {
                         throw VolumeError(
                             .full, "The journal cannot be written now. Try again later.")
                     }

@@ -17,11 +17,9 @@ final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
-    var journal: Journal { writer.journal }
     let packs: PackStore
     let events: EventQueue
     let settings: Settings
-    var incoming: Incoming { adopter.incoming }
     /// The contents of the stash when the volume was opened.
     var leftovers: [Stash.Entry]
     /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
@@ -229,10 +227,10 @@ final class Recorder: @unchecked Sendable {
         index.isReplaying = !logged.isEmpty
         retention.time.restore()
         processor.restore(logged)
-        while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue {
+        while !processor.backlog.isEmpty, state.scan == nil, !pauses.isPaused, !closing.isOverdue {
             processor.applyBacklog()
         }
-        guard !isOverdue else { return false }
+        guard !closing.isOverdue else { return false }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
         scanner.missing.stashRecovery.recover(leftovers)
@@ -276,7 +274,7 @@ final class Recorder: @unchecked Sendable {
             publish()
             chunks.forgetStash()
             reserve.restore()
-            if state.scan == nil, backlog.isEmpty { retention.freeable.measure() }
+            if state.scan == nil, processor.backlog.isEmpty { retention.freeable.measure() }
             sleep()
         }
         publish()
@@ -288,10 +286,11 @@ final class Recorder: @unchecked Sendable {
     private func part() {
         closing.beginLastWork()
         guard events.waiting.count <= Recorder.closingEventsMax else { return }
-        while !isOverdue, !signal.look({ isAbandoned }) {
+        while !closing.isOverdue, !signal.look({ isAbandoned }) {
             processor.processEvents(now: true)
-            if isPaused { return }
-            if scanner.step() || settleMissing() || state.scan != nil || !backlog.isEmpty {
+            if pauses.isPaused { return }
+            if scanner.step() || settleMissing() || state.scan != nil || !processor.backlog.isEmpty
+            {
                 continue
             }
             let before = state.pending.all.mapValues(\.revision)
@@ -314,8 +313,8 @@ final class Recorder: @unchecked Sendable {
 
     /// Whether all events so far are processed, as far as that is possible now.
     private var areEventsProcessed: Bool {
-        if isPaused { return true }
-        guard backlog.isEmpty else { return false }
+        if pauses.isPaused { return true }
+        guard processor.backlog.isEmpty else { return false }
         return state.scan == nil ? state.unresolved.isEmpty : events.waiting.count == 0
     }
 
@@ -330,7 +329,7 @@ final class Recorder: @unchecked Sendable {
                 deadline, waiting.newest + Timestamp.span(seconds: debounce.settleSeconds))
         }
         if let measuringDue = retention.freeable.due { deadline = min(deadline, measuringDue) }
-        if !backlog.isEmpty || state.scan != nil { deadline = now }
+        if !processor.backlog.isEmpty || state.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
         if !reserve.isWhole {
@@ -354,7 +353,7 @@ final class Recorder: @unchecked Sendable {
 
     /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
     private func thin() -> Bool {
-        guard state.scan == nil, backlog.isEmpty, !isPaused else { return false }
+        guard state.scan == nil, processor.backlog.isEmpty, !pauses.isPaused else { return false }
         do {
             return try retention.thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
         } catch {
@@ -368,7 +367,8 @@ final class Recorder: @unchecked Sendable {
         reports.change {
             $0.eventsTaken = taken
             $0.pending =
-                state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1) + backlog.count
+                state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1)
+                + processor.backlog.count
             $0.isScanning = state.scan != nil
             $0.scannedItems = state.scan?.items ?? 0
         }
@@ -376,22 +376,8 @@ final class Recorder: @unchecked Sendable {
 }
 
 extension Recorder {
-    var report: RecorderReport { reports.report }
     var state: RecorderState {
         _read { yield writer.state }
         _modify { yield &writer.state }
-    }
-    var isPaused: Bool { pauses.isPaused }
-    var isOverdue: Bool { closing.isOverdue }
-
-    var device: RecordingDevice {
-        get { versionMaker.device }
-        set { versionMaker.device = newValue }
-    }
-    var backlog: [NotedEvent] { processor.backlog }
-
-    func tell(_ subject: String, _ message: String) { reports.tell(subject, message) }
-    func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
-        try writer.transact(body)
     }
 }

@@ -181,8 +181,10 @@ package final class Volume: Sendable {
                 journal, wasClosed: isClean, opened: settings.clocks.files(store.opened),
                 settings.clocks, OpenMarks(directory: store.stash.raw)),
             log: log)
-        if let problem { volume.recorder.tell("healed journal", problem) }
-        if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
+        if let problem { volume.recorder.reports.tell("healed journal", problem) }
+        if !rebuilt.isEmpty {
+            volume.recorder.reports.tell("parts", rebuilt.joined(separator: " "))
+        }
         return volume
     }
 
@@ -260,9 +262,8 @@ package final class Volume: Sendable {
             store.reserve.keepRest()
             // After problems, the next opening checks the whole journal. Contents that are not
             // recorded may not be on the disk either.
-            let isRecorded = recorder.signal.look {
-                recorder.report.problems.isEmpty && recorder.report.pending == 0
-            }
+            let report = recorder.reports.report
+            let isRecorded = report.problems.isEmpty && report.pending == 0
             let isInOrder = isRecorded && events.waiting.count == 0
             if isInOrder { store.setCleanMark() }
         } catch {
