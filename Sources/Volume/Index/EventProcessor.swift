@@ -105,15 +105,14 @@ final class EventProcessor {
             return
         }
         backlog.removeFirst(done)
-        noteProgress()
+        writer.removeUnneededStashFiles()
+        if backlog.isEmpty { rescanWhatWasLeftToEvents() }
         reports.untell("journal")
         forgetOldTombstones()
     }
 
-    /// When all events are processed, what was left to them is compared again.
-    private func noteProgress() {
-        writer.removeUnneededStashFiles()
-        guard backlog.isEmpty else { return }
+    /// All events are processed: what a scan has left to them is compared again.
+    private func rescanWhatWasLeftToEvents() {
         index.isReplaying = false
         events.forgetTaken()
         for key in writer.state.directoriesToRescan { writer.rescan(key) }
@@ -147,7 +146,8 @@ final class EventProcessor {
             }
             backlog.removeFirst()
         }
-        noteProgress()
+        writer.removeUnneededStashFiles()
+        if backlog.isEmpty { rescanWhatWasLeftToEvents() }
     }
 
     private func forgetOldTombstones() {
