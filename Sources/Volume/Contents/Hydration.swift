@@ -348,7 +348,7 @@ package final class Hydration: Sendable {
             return true
         }
         guard let place = try journal.read({ try $0.place(of: reference.id) }),
-            let bytes = try? packs.read(reference.id, at: ChunkLocation(place))
+            let bytes = try? packs.read(reference.id, at: place)
         else { return false }
         try file.write(bytes, index)
         return true

@@ -121,7 +121,7 @@ extension Version {
 extension Recorder {
     /// Stores the chunks that are not stored yet and notes their places.
     fileprivate func store(_ manifest: Manifest, from source: [Name], _ t: Transaction) throws {
-        var places: [Digest: ChunkPlace] = [:]
+        var places: [Digest: ChunkLocation] = [:]
         try writer.looking(at: t) { () throws(VolumeError) in
             try store(manifest, from: source, &places)
         }
@@ -129,7 +129,7 @@ extension Recorder {
     }
 
     private func store(
-        _ manifest: Manifest, from source: [Name], _ places: inout [Digest: ChunkPlace]
+        _ manifest: Manifest, from source: [Name], _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         for entry in manifest.entries where entry.kind == .file {
             let path = manifest.isPackage ? source + entry.names : source

@@ -82,7 +82,7 @@ struct VersionRecorder {
         do {
             let syncsEach = keys.count <= 8
             var recordings: [Recording] = []
-            var places: [Digest: ChunkPlace] = [:]
+            var places: [Digest: ChunkLocation] = [:]
             let started = cl_clock_monotonic_ns()
             try writer.readBatch { () throws(VolumeError) in
                 defer { contents.endBatch() }
@@ -121,7 +121,7 @@ struct VersionRecorder {
         return count
     }
 
-    private func commit(_ recordings: [Recording], _ places: [Digest: ChunkPlace])
+    private func commit(_ recordings: [Recording], _ places: [Digest: ChunkLocation])
         throws(VolumeError)
     {
         guard !recordings.isEmpty || !places.isEmpty else { return }
@@ -221,7 +221,7 @@ struct VersionRecorder {
     }
 
     /// Cuts one document. Returns nil if there is nothing to commit, now or at all.
-    private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkPlace])
+    private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkLocation])
         throws(VolumeError) -> Recording?
     {
         guard let work = writer.state.pending[key] else { return nil }
@@ -247,7 +247,7 @@ struct VersionRecorder {
     }
 
     private func recordFile(
-        _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkPlace]
+        _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Recording? {
         var recording = Recording(item: item, work: work)
         var live: LiveFile?
