@@ -122,7 +122,7 @@ final class ContentUploads {
         let item = keyed.draft.item
         let withdrawn = try journal.perform {
             [planner = journal.planner] table -> (path: [Name], isConflict: Bool)? in
-            let isConflict = try planner.draft(item, in: &table).isOnlyConflict(revision)
+            let isConflict = try planner.comparison.draft(item, in: &table).isOnlyConflict(revision)
             if isConflict {
                 try planner.withdraw(conflict: revision, of: item, in: &table)
             } else {
