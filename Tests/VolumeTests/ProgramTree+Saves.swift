@@ -165,7 +165,7 @@ extension ProgramTree {
     func whileRecorderWaits<Value>(_ body: () throws -> Value) rethrows -> Value {
         let (isWaiting, mayContinue) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         Thread.detachNewThread { [volume] in
-            try? volume?.perform { _ in
+            try? volume?.recorder.perform { _, _ in
                 isWaiting.signal()
                 mayContinue.wait()
             }

@@ -89,7 +89,7 @@ package final class SyncEngine: @unchecked Sendable {
     // MARK: Starting and stopping
 
     package func start() {
-        volume.recordPromptly { [threads] in threads.poke() }
+        volume.recorder.recordPromptly { [threads] in threads.poke() }
         threads.start(named: "sync") { self.run() }
         let hints = HintListener(
             journal: journal, client: client, state: state, threads: threads, log: log)
@@ -99,7 +99,7 @@ package final class SyncEngine: @unchecked Sendable {
 
     /// Stops all threads. Unsent changes wait in the journal.
     package func stop() {
-        volume.recordPromptly(nil)
+        volume.recorder.recordPromptly(nil)
         threads.end()
         upThrottle.close()
         hub.throttle.close()
@@ -168,7 +168,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// Prepares the first round, and examines again what a crash left half done.
     private func recover() throws {
         let (account, planner) = (journal.account, journal.planner)
-        try volume.record(asDevice: account.device, named: account.deviceName)
+        try volume.recorder.record(asDevice: account.device, named: account.deviceName)
         try standings.apply()
         try journal.perform { table in try table.notePlaces() }
         try journal.perform { table in

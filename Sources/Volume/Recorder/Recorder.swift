@@ -13,7 +13,7 @@ import SystemCalls
 /// which they happened (`EventProcessor`), commits that, and then records the documents that were
 /// saved (`VersionRecorder`). In between it compares the tree with the journal (`Scanner`) and
 /// thins old versions (`VersionThinning`).
-final class Recorder: @unchecked Sendable {
+package final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
@@ -54,7 +54,7 @@ final class Recorder: @unchecked Sendable {
 
     let debounce: Debounce
     let signal = Signal()
-    private let journalChanged: CallbackSlot<@Sendable () -> Void>
+    let journalChanged: CallbackSlot<@Sendable () -> Void>
     let versionsHeard = CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
 
     // The following properties are guarded by `signal`.
@@ -112,8 +112,7 @@ final class Recorder: @unchecked Sendable {
         let packages = PackageRecorder(
             writer: writer, tree: tree, roles: roles, contents: contents, chunks: chunks,
             placeholders: placeholders, versions: versionMaker, space: retention.space,
-            cuts: packageCuts,
-            powerLoss: powerLoss, closing: closing)
+            cuts: packageCuts, powerLoss: powerLoss, closing: closing)
         versionRecorder = VersionRecorder(
             writer: writer, settings: settings, packs: packs, room: room, space: retention.space,
             owners: owners, kept: kept, unrecorded: unrecorded,

@@ -22,7 +22,7 @@ package final class Volume: Sendable {
     package let settings: Settings
     package let journal: Journal
     package let readOnly = ReadOnlyFlag()
-    let recorder: Recorder
+    package let recorder: Recorder
 
     // What serves the requests of programs.
     package let names: TreeNames
@@ -204,17 +204,6 @@ package final class Volume: Sendable {
         return recorder.freeable.bytes
     }
 
-    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
-    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
-    /// the transaction is rolled back.
-    ///
-    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
-    package func perform<Result: Sendable>(
-        _ body: @escaping @Sendable (Transaction) throws -> Result
-    ) throws(VolumeError) -> Result {
-        try recorder.perform { _, t in try body(t) }
-    }
-
     /// Counters that only grow, for tests of costs.
     package var statistics: [String: Int] {
         [
@@ -315,7 +304,7 @@ package final class Volume: Sendable {
 extension Volume {
     /// Gives this store another device id.
     package func become(_ device: Identifier) throws(VolumeError) {
-        try perform { t in try t.set("device", to: device.description) }
+        try recorder.perform { _, t in try t.set("device", to: device.description) }
         ownIdentity.withLock { $0.device = device }
     }
 }
