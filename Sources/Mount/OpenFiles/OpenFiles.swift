@@ -9,39 +9,24 @@ import Volume
 
 /// The open files of programs: open and release, with what an open waits for. Its replies are wire
 /// structures, because libfuse 3.14 has no field for the backing id.
-final class OpenFiles: Sendable {
-    let tree: Tree
-    let volume: Volume
-    let callers: Callers
-    let claims: RequestClaims
-    let parking: Parking
-    let fetcher: ContentFetcher
-    let staleSaves: StaleSaves
+final class OpenFiles: RequestGroup {
+    let parts: RequestParts
     let passthrough: Passthrough
     let negotiation: Negotiation
     /// The mount option noatime: reading a file does not change its access time.
     let keepsAccessTimes: Bool
-    private let notifier: Notifier
     private let log: Logger
     let handles = HandleTable<Handle>()
     let staleOpens = Mutex(StaleOpens())
 
     init(
-        _ tree: Tree, callers: Callers, claims: RequestClaims, parking: Parking,
-        fetcher: ContentFetcher, staleSaves: StaleSaves, passthrough: Passthrough,
-        negotiation: Negotiation, keepsAccessTimes: Bool, notifier: Notifier, log: Logger
+        _ parts: RequestParts, passthrough: Passthrough, negotiation: Negotiation,
+        keepsAccessTimes: Bool, log: Logger
     ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.claims = claims
-        self.parking = parking
-        self.fetcher = fetcher
-        self.staleSaves = staleSaves
+        self.parts = parts
         self.passthrough = passthrough
         self.negotiation = negotiation
         self.keepsAccessTimes = keepsAccessTimes
-        self.notifier = notifier
         self.log = log
     }
 

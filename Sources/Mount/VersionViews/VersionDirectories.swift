@@ -8,20 +8,12 @@ import Volume
 /// `.conflicts/NAME/` its unresolved conflict versions. Lookups in them may wait for the recorder,
 /// so they are parked. A version exists only for users who may see it (`Version.isVisible`), so
 /// each caller is checked anew.
-final class VersionDirectories: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let parking: Parking
-    private let fetcher: ContentFetcher
+final class VersionDirectories: RequestGroup {
+    let parts: RequestParts
     /// The nodes in these directories that the kernel knows.
     let nodes = VersionNodes()
 
-    init(_ tree: Tree, parking: Parking, fetcher: ContentFetcher) {
-        self.tree = tree
-        volume = tree.volume
-        self.parking = parking
-        self.fetcher = fetcher
-    }
+    init(_ parts: RequestParts) { self.parts = parts }
 
     func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
