@@ -30,10 +30,8 @@ package struct Standing: Hashable, Sendable {
 
 /// Keeps what the account is in its volume: in the journal, because the next mount may begin while
 /// the hub cannot be reached; in the mount; and in what versions say.
-struct StandingKeeper: Sendable {
-    let volume: Volume
-    let account: Account
-    let state: Shared<SyncEngine.State>
+struct StandingKeeper: EnginePart, Sendable {
+    let parts: EngineParts
 
     /// Takes over what the hub says. Returns whether the right to send has changed.
     func learn(_ standing: Standing) throws(VolumeError) -> Bool {
