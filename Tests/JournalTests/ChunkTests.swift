@@ -5,7 +5,7 @@ import Testing
 struct ChunkTests {
     let scratch: Scratch
     let journal: Journal
-    let place = ChunkPlace(pack: .max, offset: .max, storedLength: .max, length: .max)
+    let place = ChunkLocation(pack: .max, offset: .max, storedLength: .max, length: .max)
 
     init() throws {
         scratch = try Scratch()
@@ -13,7 +13,7 @@ struct ChunkTests {
     }
 
     @Test func placesAreSetMovedAndRemoved() throws {
-        let moved = ChunkPlace(pack: 2, offset: 0, storedLength: 1, length: 3)
+        let moved = ChunkLocation(pack: 2, offset: 0, storedLength: 1, length: 3)
         try journal.write { transaction in
             try transaction.setPlace(digest(1), place)
             try transaction.setPlace(digest(2), place)
@@ -32,7 +32,7 @@ struct ChunkTests {
     }
 
     @Test func movingDoesNotBringARemovedChunkBack() throws {
-        let moved = ChunkPlace(pack: 9, offset: 8, storedLength: 7, length: 6)
+        let moved = ChunkLocation(pack: 9, offset: 8, storedLength: 7, length: 6)
         try journal.write { transaction in
             try transaction.setPlace(digest(1), place)
             try transaction.movePlaces([(digest(1), moved), (digest(2), moved)])

@@ -315,7 +315,7 @@ struct SalvageTests {
                     version(1, content: 1), of: key, manifest: Manifest(chunks: []).encoded)
                 try t.setPlace(
                     digest(UInt64(90_000 + index)),
-                    ChunkPlace(pack: 9, offset: 1, storedLength: 1, length: 1))
+                    ChunkLocation(pack: 9, offset: 1, storedLength: 1, length: 1))
             }
         }
         let bytes = try #require(scratch.contents())

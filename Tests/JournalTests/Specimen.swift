@@ -9,7 +9,7 @@ struct Holdings {
     var items: [Int64: Item] = [:]
     var versions: [Identifier: (item: Int64, version: Version)] = [:]
     var manifests: [Identifier: [UInt8]] = [:]
-    var chunks: [Digest: ChunkPlace] = [:]
+    var chunks: [Digest: ChunkLocation] = [:]
     var stash: [String: StashEntry] = [:]
     var meta: [String: String] = [:]
     var lastKey: Int64 = 0
@@ -101,7 +101,7 @@ struct Specimen {
             let number = UInt64(number)
             try t.setPlace(
                 digest(number),
-                ChunkPlace(pack: 3, offset: number * 99, storedLength: 98, length: 300))
+                ChunkLocation(pack: 3, offset: number * 99, storedLength: 98, length: 300))
         }
         for index in 0..<60 {
             try t.insert(

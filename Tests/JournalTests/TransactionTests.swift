@@ -181,7 +181,7 @@ struct TransactionTests {
                 }
             }
         }
-        let place = ChunkPlace(pack: 1, offset: 2, storedLength: 3, length: 4)
+        let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
         try measured("insert of a chunk", count) {
             try journal.write { transaction in
                 for index in 0..<count { try transaction.setPlace(digest(UInt64(index)), place) }

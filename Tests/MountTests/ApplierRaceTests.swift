@@ -203,7 +203,7 @@ struct ApplierRaceTests {
         volume.start()
         defer { volume.stop() }
         try wait(seconds: 30, for: "the recorder") {
-            _ = try volume.perform { _ in }
+            _ = try volume.recorder.perform { _, _ in }
             let status = try VolumeStatus(of: volume)
             return status.waitingToBeCut == 0 && !status.scanning ? true : nil
         }

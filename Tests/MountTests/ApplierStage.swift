@@ -107,7 +107,7 @@ final class ApplierStage {
     func quiet() throws {
         let volume = volume
         try wait(for: "the recorder") {
-            _ = try volume.perform { _ in }
+            _ = try volume.recorder.perform { _, _ in }
             let status = try VolumeStatus(of: volume)
             return status.waitingToBeCut == 0 && status.pendingEvents == 0 && !status.scanning
                 ? true : nil
@@ -115,7 +115,7 @@ final class ApplierStage {
     }
 
     func item(_ name: String) throws -> Item? {
-        try volume.perform { t in
+        try volume.recorder.perform { _, t in
             var item = try t.item(Item.root)
             for name in name.split(separator: "/") {
                 item = try item.flatMap { try t.item(parent: $0.key, name: Name(name)) }

@@ -63,7 +63,9 @@ struct ApplierTests {
             try stage.quiet()
             #expect(try stage.item("d/c") == nil)
             // Nothing that the applier did has made a version.
-            let versions = try stage.volume.perform { t in try t.versions(of: a.key).count }
+            let versions = try stage.volume.recorder.perform { _, t in
+                try t.versions(of: a.key).count
+            }
             #expect(versions == 2)
         }
     }

@@ -230,7 +230,7 @@ struct VersionDirectoryTests {
                     person: "ann", program: "cp", name: Name("f"), size: size, modified: 1,
                     saved: 1, content: .sha256(manifest.contentForm), durability: .hub)
                 let row = item
-                try stage.volume.perform { t in
+                try stage.volume.recorder.perform { _, t in
                     try t.insert(version, of: row.key, manifest: manifest.encoded)
                     try t.update(row)
                 }

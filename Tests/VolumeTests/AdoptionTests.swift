@@ -287,7 +287,7 @@ import Testing
         try tree.arrive(new, arrival, at: "a")
         #expect(tree.quiet())
         let item = try #require(try tree.item("a"))
-        let told = try tree.volume.perform { try $0.value("adopted") }
+        let told = try tree.volume.recorder.perform { try $1.value("adopted") }
         #expect(told == "\(arrival.version!.id) \(item.key)")
     }
 

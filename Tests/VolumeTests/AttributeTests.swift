@@ -110,10 +110,10 @@ import Testing
         var item = try #require(try tree.item("a"))
         item.attributes = AttributeList([late]).encoded
         let changed = item
-        try tree.volume.perform { t in try t.update(changed) }
+        try tree.volume.recorder.perform { _, t in try t.update(changed) }
         let recorder = tree.volume.recorder
         recorder.signal.change { recorder.tasks.append { try? $0.attributes.retry() } }
-        try tree.volume.perform { _ in }
+        try tree.volume.recorder.perform { _, _ in }
         let known = AttributeList(encoded: try #require(try tree.item("a")).attributes)
         #expect(known?.attributes == [.init(name: late.name, value: [9])])
         let open = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)

@@ -95,7 +95,7 @@ import Testing
         #expect(status.st_size == 10_000 && status.st_blocks == 0)
         #expect(status.st_mtim.tv_nsec == 1)
         #expect(try tree.item("d/l")?.id == link.item)
-        #expect(try tree.volume.perform { try $0.value("mirror \(last.key)") } == "f9999")
+        #expect(try tree.volume.recorder.perform { try $1.value("mirror \(last.key)") } == "f9999")
         let absent = try tree.volume.journal.read { try $0.absentCount() }
         #expect(absent == 10_000)
         #expect(

@@ -111,7 +111,7 @@ import Testing
         #expect(try packageVersions(tree) == [["a": "one", "b": "beside"]])
         #expect(try text(tree, "Doc.rtfd/a") == "one")
         #expect(try text(tree, "Doc.rtfd/b") == "beside")
-        #expect(tree.volume.recorder.signal.look { tree.volume.recorder.report }.problems.isEmpty)
+        #expect(tree.volume.recorder.reports.report.problems.isEmpty)
         try tree.save("Doc.rtfd/b", "new", by: program)
         #expect(tree.quiet())
         #expect(
@@ -159,7 +159,7 @@ import Testing
             }
         }
         #expect(try packageVersions(tree) == [["a": "one", "b": "beside"]])
-        let problems = tree.volume.recorder.signal.look { tree.volume.recorder.report }.problems
+        let problems = tree.volume.recorder.reports.report.problems
         #expect(problems.values.contains { $0.contains("a in it") }, "\(problems)")
         try tree.save("Doc.rtfd/b", "new", by: program)
         #expect(tree.quiet())

@@ -18,7 +18,7 @@ extension ProgramTree {
         #expect(quiet(), "the recorder does not come to rest", sourceLocation: location)
         let left = try volume.stash.entries()
         #expect(left.count <= stashMayHold, "stash: \(left.map(\.file))", sourceLocation: location)
-        let report = volume.recorder.signal.look { volume.recorder.report }
+        let report = volume.recorder.reports.report
         #expect(report.problems.isEmpty, "\(report.problems)", sourceLocation: location)
         for finding in Examination.findings(in: volume, repair: false, progress: { _, _ in })
         where finding.severity == .damage {

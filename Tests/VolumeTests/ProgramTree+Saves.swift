@@ -110,7 +110,7 @@ extension ProgramTree {
         let end = Date(timeIntervalSinceNow: seconds)
         while Date() < end {
             if volume.recorder.catchUp(with: nil, timeoutSeconds: 1) {
-                let report = volume.recorder.signal.look { volume.recorder.report }
+                let report = volume.recorder.reports.report
                 if report.pending == 0, !report.isScanning, volume.events.waiting.count == 0 {
                     return true
                 }
@@ -165,7 +165,7 @@ extension ProgramTree {
     func whileRecorderWaits<Value>(_ body: () throws -> Value) rethrows -> Value {
         let (isWaiting, mayContinue) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         Thread.detachNewThread { [volume] in
-            try? volume?.perform { _ in
+            try? volume?.recorder.perform { _, _ in
                 isWaiting.signal()
                 mayContinue.wait()
             }

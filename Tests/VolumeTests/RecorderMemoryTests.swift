@@ -64,7 +64,7 @@ import Testing
     @Test("a transaction that fails leaves everything as it was", arguments: UInt64(1)...20)
     func reverting(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
-        var pending = PendingTable()
+        var pending = PendingTable(debounce: Debounce(Settings()), postponeSeconds: 1)
         for _ in 0..<50 { change(&pending, &random) }
         for _ in 0..<20 {
             let before = pending

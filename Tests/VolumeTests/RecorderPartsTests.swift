@@ -61,7 +61,7 @@ import Testing
         desk.writer.didCommit = { commits += 1 }
         #expect(throws: VolumeError.self) {
             try desk.writer.transact { t in
-                desk.writer.attach(entry, to: key)
+                desk.writer.state.pending.attach(entry, to: key)
                 desk.writer.state.locations[9] = .directory(key)
                 try t.set("key", to: "value")
                 throw Failure()
@@ -79,7 +79,7 @@ import Testing
         let desk = try Desk()
         let key = try desk.insert("letter", .file, inode: 7)
         let entry = try desk.stashed(7)
-        try desk.writer.transact { _ in desk.writer.attach(entry, to: key) }
+        try desk.writer.transact { _ in desk.writer.state.pending.attach(entry, to: key) }
         let settings = Settings()
         let next = JournalWriter(
             journal: desk.writer.journal, stash: desk.stash, settings: settings,
@@ -94,7 +94,7 @@ import Testing
         let desk = try Desk()
         let key = try desk.insert("letter", .file, inode: 7)
         let entry = try desk.stashed(7)
-        try desk.writer.transact { _ in desk.writer.attach(entry, to: key) }
+        try desk.writer.transact { _ in desk.writer.state.pending.attach(entry, to: key) }
         desk.writer.removeUnneededStashFiles()
         #expect(desk.holds(entry))
         #expect(throws: VolumeError.self) {
@@ -115,9 +115,10 @@ import Testing
     func dependents() throws {
         let desk = try Desk()
         let key = try desk.insert("letter", .file, inode: 8)
-        desk.writer.touch(key) { $0.priorContents.append(.present(in: 7)) }
+        desk.writer.state.pending.touch(key) { $0.priorContents.append(.present(in: 7)) }
         let entry = try desk.stashed(7)
-        #expect(desk.writer.transferContent(entry))
+        let isContent = desk.writer.state.pending.transferContent(entry)
+        #expect(isContent)
         #expect(desk.writer.state.pending[key]?.priorContents.map(\.place) == [.stash(entry)])
         #expect(desk.writer.state.pending.dependents[7] == nil)
     }

@@ -201,7 +201,7 @@ import Testing
         let tree = try makeTree(machine)
         let id = try #require(try tree.volume.history.document(at: names("gone.txt"))).id
         let key = try #require(try tree.volume.journal.read { try $0.item(id: id) }).key
-        try tree.volume.perform { t in
+        try tree.volume.recorder.perform { _, t in
             switch state {
             case "unsent": try t.addUnsent(key)
             case "in the outbox": try t.append(OutboxRow(number: 1, item: id, operation: [1]))
@@ -212,7 +212,7 @@ import Testing
         machine.live(100 * RetentionTests.day)
         _ = try tree.thin()
         #expect(try tree.texts("gone.txt").last == "3")
-        try tree.volume.perform { t in
+        try tree.volume.recorder.perform { _, t in
             try t.removeUnsent(key)
             try t.removeOutbox(upTo: 1)
             try t.removeMirror(id)
@@ -226,7 +226,7 @@ import Testing
         let machine = Machine()
         let tree = try makeTree(machine)
         let versions = try #require(try tree.volume.history.document(at: names("a.txt"))).versions
-        try tree.volume.perform { t in try t.setKind(versions[2].id, .conflict) }
+        try tree.volume.recorder.perform { _, t in try t.setKind(versions[2].id, .conflict) }
         machine.live(2 * RetentionTests.day)
         _ = try tree.thin()
         let left = try tree.texts("a.txt")

@@ -143,7 +143,7 @@ import Testing
         let recorder = tree.volume.recorder
         recorder.signal.change {
             recorder.tasks.append { recorder in
-                let found = try? recorder.journal.read {
+                let found = try? recorder.writer.journal.read {
                     try recorder.retention.contents.removable($0)
                 }
                 removable.withLock { $0 = found?.count }

@@ -35,7 +35,7 @@ struct FolderPage {
         /// The address of the list of deleted items, or of the folder.
         let other: String
         let isUnsorted: Bool
-        let pager: Pager?
+        let pager: Neighbours?
     }
 
     private struct Row {
@@ -55,11 +55,6 @@ struct FolderPage {
         let make: String
     }
 
-    private struct Pager {
-        let previous: String?
-        let next: String?
-    }
-
     func answer() async throws -> Response {
         let query = try place.session.call.query
         // All items of a deleted folder are deleted, too.
@@ -77,7 +72,6 @@ struct FolderPage {
                     + fields.joined(separator: "&")
             }
         }
-        let pager = Pager(previous: address(listing.previous), next: address(listing.next))
         let view = View(
             frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
             summary: summary(listing, isDeleted), rows: listing.items.map(row),
@@ -93,7 +87,7 @@ struct FolderPage {
             past: place.address() + "?at=" + PageTime.present, events: place.address(.events),
             other: place.address() + (isDeleted ? "" : "?deleted=1"),
             isUnsorted: !listing.isSorted,
-            pager: pager.previous == nil && pager.next == nil ? nil : pager)
+            pager: Neighbours(address(listing.previous), address(listing.next)))
         return Answer.page("folder", view)
     }
 
@@ -113,6 +107,18 @@ struct FolderPage {
             isInConflict: !item.conflicts.isEmpty,
             back: item.life.isAlive || !place.hasForms
                 ? nil : PagePath.address(place.volume.id, item.id, .undelete))
+    }
+}
+
+/// The pages, or the moments, before and after what is shown.
+struct Neighbours {
+    let before: String?
+    let after: String?
+
+    /// Nil if there are none.
+    init?(_ before: String?, _ after: String?) {
+        guard before != nil || after != nil else { return nil }
+        (self.before, self.after) = (before, after)
     }
 }
 

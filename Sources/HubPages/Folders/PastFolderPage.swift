@@ -36,17 +36,6 @@ struct PastFolderPage {
         let pager: Neighbours?
     }
 
-    /// The pages, or the moments, before and after what is shown.
-    private struct Neighbours {
-        let before: String?
-        let after: String?
-
-        init?(_ before: String?, _ after: String?) {
-            guard before != nil || after != nil else { return nil }
-            (self.before, self.after) = (before, after)
-        }
-    }
-
     private struct Moment {
         let link: String
         /// Nil for the present.

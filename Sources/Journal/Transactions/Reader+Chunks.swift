@@ -1,16 +1,16 @@
 import Model
 
 extension Reader {
-    package func place(of chunk: Digest) throws(VolumeError) -> ChunkPlace? {
-        try first(Select.place, [.digest(chunk)]) { ChunkPlace(columns: $0, from: 0) }
+    package func place(of chunk: Digest) throws(VolumeError) -> ChunkLocation? {
+        try first(Select.place, [.digest(chunk)]) { ChunkLocation(columns: $0, from: 0) }
     }
 
     /// Calls `body` with every chunk, in the order of digests. `body` may write.
-    package func forEachChunk(_ body: (Digest, ChunkPlace) throws -> Void) throws {
+    package func forEachChunk(_ body: (Digest, ChunkLocation) throws -> Void) throws {
         try forEachPage(
             Select.page, [], from: .bytes([]), cursor: { .digest($0.id) },
             { (columns) throws(VolumeError) in
-                (id: try columns.digest(0), place: ChunkPlace(columns: columns, from: 1))
+                (id: try columns.digest(0), place: ChunkLocation(columns: columns, from: 1))
             },
             { try body($0.id, $0.place) })
     }
@@ -25,7 +25,7 @@ extension Reader {
     }
 }
 
-extension ChunkPlace {
+extension ChunkLocation {
     fileprivate init(columns: Columns, from first: Int32) {
         self.init(
             pack: UInt32(truncatingIfNeeded: columns.integer(first)),

@@ -2,7 +2,7 @@ import Model
 
 extension Transaction {
     /// Adds a chunk, or sets the new place of a known one.
-    package func setPlace(_ chunk: Digest, _ place: ChunkPlace) throws(VolumeError) {
+    package func setPlace(_ chunk: Digest, _ place: ChunkLocation) throws(VolumeError) {
         try run(Change.set, [.digest(chunk)] + place.values)
     }
 
@@ -13,7 +13,7 @@ extension Transaction {
 
     /// Like `setPlace`, but only for known chunks: a chunk that was removed in the meantime stays
     /// removed.
-    package func movePlaces(_ moves: some Sequence<(Digest, ChunkPlace)>) throws(VolumeError) {
+    package func movePlaces(_ moves: some Sequence<(Digest, ChunkLocation)>) throws(VolumeError) {
         for (chunk, place) in moves { try run(Change.move, place.values + [.digest(chunk)]) }
     }
 
@@ -43,7 +43,7 @@ extension Transaction {
     }
 }
 
-extension ChunkPlace {
+extension ChunkLocation {
     fileprivate var values: [Value] {
         [
             .integer(Int64(pack)), .bits(offset), .integer(Int64(storedLength)),

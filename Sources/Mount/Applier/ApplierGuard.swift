@@ -185,8 +185,8 @@ extension ApplierGuard {
         // Before the look at the writers: an open looks at this flag with the contents locked.
         tree.nodes.insert(.beingReplaced, into: node)
         if let state = tree.nodes.locked({ node.opened }) {
-            let writers = try state.withContent(mayBlock: false) { (content) throws(Errno) in
-                content.writing.writers
+            let writers = try state.withWriting(mayBlock: false) { (writing) throws(Errno) in
+                writing.writers
             }
             guard writers == 0 else { throw refuse(.open) }
         }

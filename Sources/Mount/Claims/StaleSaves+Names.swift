@@ -57,8 +57,8 @@ extension StaleSaves {
         _ = emptied(old, as: status, by: caller, stays: false)
     }
 
-    /// Called once for each handle, with the file's content lock held: the contents are read and
-    /// noted in one step, before the file is emptied or opened for writing again.
+    /// Called once for each handle, with the file's `OpenState.writing` locked: the contents are
+    /// read and noted in one step, before the file is emptied or opened for writing again.
     func noteWritten(_ handle: Handle) {
         guard handle.sight != .partial, let status = try? handle.file.status() else { return }
         wrote(status, by: handle.caller, handle.sight)

@@ -7,21 +7,13 @@ import Volume
 
 /// Creates files and opens them in the same step: create, and files without a name (O_TMPFILE). A
 /// reply has the node and the handle, so both are taken back if it is not delivered.
-final class FileCreation: Sendable {
+final class FileCreation: RequestGroup {
+    let parts: RequestParts
     private let files: OpenFiles
-    private let tree: Tree
-    private let volume: Volume
-    private let callers: Callers
-    private let parking: Parking
-    private let staleSaves: StaleSaves
 
     init(_ files: OpenFiles) {
         self.files = files
-        tree = files.tree
-        volume = files.volume
-        callers = files.callers
-        parking = files.parking
-        staleSaves = files.staleSaves
+        parts = files.parts
     }
 
     func create(
@@ -125,7 +117,7 @@ final class FileCreation: Sendable {
     /// Handles FUSE_TMPFILE, which libfuse does not know: creates a file without a name. Returns
     /// the wire structure.
     func temporary(_ parent: UInt64, _ message: cf_create_in, _ caller: Caller) throws(Errno)
-        -> (reply: cf_create_out, preImages: () -> Void)
+        -> (reply: cf_create_out, revert: () -> Void)
     {
         let directory = try tree.directory(try tree.node(parent))
         var caller = caller

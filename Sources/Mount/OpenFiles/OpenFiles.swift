@@ -9,39 +9,24 @@ import Volume
 
 /// The open files of programs: open and release, with what an open waits for. Its replies are wire
 /// structures, because libfuse 3.14 has no field for the backing id.
-final class OpenFiles: Sendable {
-    let tree: Tree
-    let volume: Volume
-    let callers: Callers
-    let claims: RequestClaims
-    let parking: Parking
-    let fetcher: ContentFetcher
-    let staleSaves: StaleSaves
+final class OpenFiles: RequestGroup {
+    let parts: RequestParts
     let passthrough: Passthrough
     let negotiation: Negotiation
     /// The mount option noatime: reading a file does not change its access time.
     let keepsAccessTimes: Bool
-    private let notifier: Notifier
     private let log: Logger
     let handles = HandleTable<Handle>()
     let staleOpens = Mutex(StaleOpens())
 
     init(
-        _ tree: Tree, callers: Callers, claims: RequestClaims, parking: Parking,
-        fetcher: ContentFetcher, staleSaves: StaleSaves, passthrough: Passthrough,
-        negotiation: Negotiation, keepsAccessTimes: Bool, notifier: Notifier, log: Logger
+        _ parts: RequestParts, passthrough: Passthrough, negotiation: Negotiation,
+        keepsAccessTimes: Bool, log: Logger
     ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.claims = claims
-        self.parking = parking
-        self.fetcher = fetcher
-        self.staleSaves = staleSaves
+        self.parts = parts
         self.passthrough = passthrough
         self.negotiation = negotiation
         self.keepsAccessTimes = keepsAccessTimes
-        self.notifier = notifier
         self.log = log
     }
 
@@ -123,17 +108,16 @@ final class OpenFiles: Sendable {
         for number in handles.numbers { closeHandle(number, unique: 0) }
     }
 
-    /// Returns false if nothing was done because the file's content lock is not free.
+    /// Returns false if nothing was done because another thread has the file's `writing`.
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
-            let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
-                (content) throws(Errno) -> Void in
+            let told: Void? = try? handle.state.withWriting(mayBlock: mayBlock) {
+                (writing) throws(Errno) -> Void in
                 self.staleSaves.noteWritten(handle)
                 self.volume.writing.close(
-                    &content.writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
+                    &writing, file: handle.file.raw, traits: self.tree.traits(handle.node),
                     unique: unique,
                     displaced: handle.state.displaced.load(ordering: .relaxed))
-                if content.writing.writers == 0 { content.preImages = nil }
             }
             guard told != nil else { return false }
         }
@@ -161,9 +145,9 @@ final class OpenFiles: Sendable {
             let file = tree.nodes.descriptor(of: node), let status = try? file.status()
         else { return }
         do throws(Errno) {
-            _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
+            _ = try state.withWriting(mayBlock: false) { (writing) throws(Errno) in
                 try self.volume.writing.endCoordinatedWrite(
-                    &content.writing, file: file.raw, status: status, traits: self.tree.traits(node)
+                    &writing, file: file.raw, status: status, traits: self.tree.traits(node)
                 )
             }
         } catch {

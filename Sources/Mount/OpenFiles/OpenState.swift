@@ -29,15 +29,9 @@ final class OpenState: @unchecked Sendable {
     /// Held for moments only.
     let life = Mutex(Life())
 
-    struct Content {
-        var writing = Writing()
-        /// The pre-image log in which writes and truncations must save old blocks first.
-        var preImages: PreImageLog?
-    }
-
-    /// May be held for long, so threads that serve requests only try to lock it. Taken before
-    /// `life`.
-    let content = Mutex(Content())
+    /// How its contents are written. The lock may be held for long, so threads that serve requests
+    /// only try to take it. Taken before `life`.
+    let writing = Mutex(Writing())
 
     /// The kernel's number of the last request that has replaced or removed the file.
     let displaced = Atomic<UInt64>(0)
@@ -51,17 +45,17 @@ final class OpenState: @unchecked Sendable {
         for open in leases.withLock({ change(&$0, now) }) { open.leaseGranted() }
     }
 
-    /// Parked requests that need `content` run one after the other, so that those of one file
+    /// Parked requests that need `writing` run one after the other, so that those of one file
     /// cannot occupy all parking threads.
     let line = SerialQueue()
 
-    /// Runs `body` with the content locked. Returns nil if it is locked and `mayBlock` is false.
-    func withContent<Result: Sendable>(
-        mayBlock: Bool, _ body: (inout Content) throws(Errno) -> Result
+    /// Runs `body` with `writing` locked. Returns nil if it is locked and `mayBlock` is false.
+    func withWriting<Result: Sendable>(
+        mayBlock: Bool, _ body: (inout Writing) throws(Errno) -> Result
     ) throws(Errno) -> Result? {
         if mayBlock {
-            return try content.withLock { (content) throws(Errno) in try body(&content) }
+            return try writing.withLock { (writing) throws(Errno) in try body(&writing) }
         }
-        return try content.withLockIfAvailable { (content) throws(Errno) in try body(&content) }
+        return try writing.withLockIfAvailable { (writing) throws(Errno) in try body(&writing) }
     }
 }

@@ -34,7 +34,7 @@ extension Opening {
             files.parking.park(
                 request, on: Parking.Lane(patience), inLine: line,
                 { () throws(Errno) in try self.proceed(patience) },
-                preImages: { [files] in
+                revert: { [files] in
                     if case .opened(let opened) = $0 { files.closeHandle(opened.number) }
                 },
                 finally: { if !goesOn.isSet { self.abandon() } },

@@ -143,8 +143,8 @@ final class Opening: @unchecked Sendable {
         try refuseProtected()
         // Before the lock: asking for the caller's session may read files of /proc.
         let actor = files.callers.actor(caller)
-        let step = try state.withContent(mayBlock: patience > .none) {
-            (content) throws(Errno) -> Step in
+        let step = try state.withWriting(mayBlock: patience > .none) {
+            (writing) throws(Errno) -> Step in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
             // The applier's rename has begun and soon ends.
             guard try self.isInPlace(others: others) else { return .moment }
@@ -156,7 +156,7 @@ final class Opening: @unchecked Sendable {
                 ? self.files.staleSaves.base(
                     of: self.caller, replacing: status, self.file, self.node) : nil
             let access = try self.volume.writing.open(
-                &content.writing, file: self.file.raw, status: status,
+                &writing, file: self.file.raw, status: status,
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.files.tree.traits(self.node), others: others,
@@ -171,14 +171,13 @@ final class Opening: @unchecked Sendable {
                     return .moment
                 case .direct: return .opened(try self.open(nil))
                 case .guarded(let preImages):
-                    content.preImages = preImages
                     let opened = try self.open(preImages, isSecured: maps)
                     if let opened { return .opened(opened) }
-                    self.takeBack(&content)
+                    self.takeBack(&writing)
                     return .needs(max(patience, .brief))
                 }
             } catch {
-                self.takeBack(&content)
+                self.takeBack(&writing)
                 throw error
             }
         }
@@ -234,9 +233,9 @@ final class Opening: @unchecked Sendable {
     }
 
     /// Tells the volume that an open it knows has failed.
-    private func takeBack(_ content: inout OpenState.Content) {
+    private func takeBack(_ writing: inout Writing) {
         volume.writing.close(
-            &content.writing, file: file.raw, traits: files.tree.traits(node), unique: caller.unique
+            &writing, file: file.raw, traits: files.tree.traits(node), unique: caller.unique
         )
     }
 

@@ -64,8 +64,8 @@ struct Truncation: Sendable {
     }
 
     private func attempt(_ state: OpenState, _ patience: Patience) throws(Errno) -> Patience? {
-        let result = try state.withContent(mayBlock: patience > .none) {
-            (content) throws(Errno) -> Patience? in
+        let result = try state.withWriting(mayBlock: patience > .none) {
+            (writing) throws(Errno) -> Patience? in
             let actor = operations.callers.actor(caller)
             let before = try file.status()
             let open = handle.flatMap { try? operations.handles.find($0) }
@@ -75,19 +75,19 @@ struct Truncation: Sendable {
                 isWhole
                 ? operations.staleSaves.base(of: caller, replacing: before, file, node) : nil
             let needed = try volume.writing.willTruncate(
-                &content.writing, file: file.raw, status: before, to: size,
+                &writing, file: file.raw, status: before, to: size,
                 traits: tree.traits(node), isWriter: open?.writes ?? false, seen: seen,
                 unique: caller.unique, patience: patience, by: actor)
             if let needed { return needed }
             do throws(Errno) {
-                try change(open, isGuarded: content.preImages != nil)
+                try change(open, isGuarded: writing.preImages != nil)
             } catch {
-                content.writing.truncationFailed(node.inode, of: volume)
+                writing.truncationFailed(node.inode, of: volume)
                 throw error
             }
             let after = try file.status()
             volume.writing.didTruncate(
-                &content.writing, file: file.raw, status: after, traits: tree.traits(node),
+                &writing, file: file.raw, status: after, traits: tree.traits(node),
                 by: actor)
             if isWhole {
                 operations.staleSaves.noteEmptied(before, as: after, by: caller)

@@ -7,26 +7,13 @@ import Volume
 
 /// Attributes: getattr, setattr, readlink, statfs, statx. The kernel asks when it has none cached,
 /// or when a write or read through it has made them stale.
-final class AttributeOperations: Sendable {
-    let tree: Tree
-    let volume: Volume
-    let callers: Callers
-    let parking: Parking
+final class AttributeOperations: RequestGroup {
+    let parts: RequestParts
     let handles: HandleTable<Handle>
-    let staleSaves: StaleSaves
-    private let fetcher: ContentFetcher
 
-    init(
-        _ tree: Tree, callers: Callers, parking: Parking, fetcher: ContentFetcher,
-        handles: HandleTable<Handle>, staleSaves: StaleSaves
-    ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.parking = parking
-        self.fetcher = fetcher
+    init(_ parts: RequestParts, handles: HandleTable<Handle>) {
+        self.parts = parts
         self.handles = handles
-        self.staleSaves = staleSaves
     }
 
     func getattr(_ request: Request, _ id: UInt64) {

@@ -114,7 +114,7 @@ final class ContentFetcher: Sendable {
     func parkReaching<Result: Sendable>(
         _ request: Request, inLine line: SerialQueue? = nil,
         _ body: @escaping @Sendable (_ locally: Bool) throws(Errno) -> Result,
-        preImages: @escaping @Sendable (Result) -> Void = { _ in },
+        revert: @escaping @Sendable (Result) -> Void = { _ in },
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
         parking.park(
@@ -126,16 +126,16 @@ final class ContentFetcher: Sendable {
                     guard error.code == ENETUNREACH else { throw error }
                     return nil
                 }
-            }, preImages: { if let result = $0 { preImages(result) } },
+            }, revert: { if let result = $0 { revert(result) } },
             answer: { [self] request, result in
                 if let result { return answer(request, result) }
-                reach(request, body, preImages: preImages, answer: answer)
+                reach(request, body, revert: revert, answer: answer)
             })
     }
 
     private func reach<Result: Sendable>(
         _ request: Request, _ body: @escaping @Sendable (Bool) throws(Errno) -> Result,
-        preImages: @escaping @Sendable (Result) -> Void,
+        revert: @escaping @Sendable (Result) -> Void,
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
         guard let hold = parking.hold(request, interrupted: {}) else { return }
@@ -146,7 +146,7 @@ final class ContentFetcher: Sendable {
             defer { timers.cancel(deadline) }
             do throws(Errno) {
                 let result = try body(false)
-                if hold.end() { answer(request, result) } else { preImages(result) }
+                if hold.end() { answer(request, result) } else { revert(result) }
             } catch {
                 if hold.end() { request.refuse(error) }
             }

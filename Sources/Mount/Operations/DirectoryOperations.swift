@@ -6,21 +6,17 @@ import SystemCalls
 import Volume
 
 /// Reads directories: opendir, readdir, releasedir, fsyncdir.
-final class DirectoryOperations: Sendable {
-    private let tree: Tree
-    private let volume: Volume
+final class DirectoryOperations: RequestGroup {
+    let parts: RequestParts
     private let versions: VersionDirectories
-    private let parking: Parking
     /// Whether reading a directory does not change its access time.
     private let keepsAccessTimes: Bool
     /// The open directories.
     let streams = HandleTable<DirectoryStream>()
 
-    init(_ tree: Tree, versions: VersionDirectories, parking: Parking, keepsAccessTimes: Bool) {
-        self.tree = tree
-        volume = tree.volume
+    init(_ parts: RequestParts, versions: VersionDirectories, keepsAccessTimes: Bool) {
+        self.parts = parts
         self.versions = versions
-        self.parking = parking
         self.keepsAccessTimes = keepsAccessTimes
     }
 

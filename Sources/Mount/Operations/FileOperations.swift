@@ -6,26 +6,13 @@ import Volume
 
 /// The contents of open files: read, write, fsync, fallocate, lseek, copy_file_range, ioctl. With
 /// passthrough most reads and writes never arrive here; the other calls always do.
-final class FileOperations: Sendable {
-    private let tree: Tree
-    private let volume: Volume
+final class FileOperations: RequestGroup {
+    let parts: RequestParts
     private let handles: HandleTable<Handle>
-    private let callers: Callers
-    private let parking: Parking
-    private let fetcher: ContentFetcher
-    private let notifier: Notifier
 
-    init(
-        _ tree: Tree, handles: HandleTable<Handle>, callers: Callers, parking: Parking,
-        fetcher: ContentFetcher, notifier: Notifier
-    ) {
-        self.tree = tree
-        volume = tree.volume
+    init(_ parts: RequestParts, handles: HandleTable<Handle>) {
+        self.parts = parts
         self.handles = handles
-        self.callers = callers
-        self.parking = parking
-        self.fetcher = fetcher
-        self.notifier = notifier
     }
 
     func read(_ request: Request, _ number: UInt64, size: Int, offset: Int64) {
@@ -137,12 +124,12 @@ final class FileOperations: Sendable {
                 request, on: .disk,
                 { () throws(Errno) in
                     // The old contents must be on the disk before the new ones.
-                    let old = handle.state.content.withLock { $0.writing.unsyncedContents }
+                    let old = handle.state.writing.withLock { $0.unsyncedContents }
                     try self.volume.writing.sync(old)
                     let descriptor = try handle.descriptor()
                     try check(cl_fsync(descriptor, dataOnly))
-                    let synced = handle.state.content.withLock {
-                        self.volume.writing.didSync(&$0.writing, old, file: descriptor)
+                    let synced = handle.state.writing.withLock {
+                        self.volume.writing.didSync(&$0, old, file: descriptor)
                     }
                     self.volume.openContents.didSync(synced, self.volume.journal)
                     // A program that syncs a file wants to keep it, even while it is still open.

@@ -7,26 +7,13 @@ import Volume
 
 /// Looks up and creates names: lookup, mknod, mkdir, symlink, link. The kernel keeps others from
 /// changing a directory during these requests.
-final class NameOperations: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let callers: Callers
-    private let claims: RequestClaims
-    private let parking: Parking
-    private let fetcher: ContentFetcher
+final class NameOperations: RequestGroup {
+    let parts: RequestParts
     private let placeholders: PlaceholderMoves
 
-    init(
-        _ tree: Tree, callers: Callers, claims: RequestClaims, parking: Parking,
-        fetcher: ContentFetcher
-    ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.claims = claims
-        self.parking = parking
-        self.fetcher = fetcher
-        placeholders = PlaceholderMoves(tree)
+    init(_ parts: RequestParts) {
+        self.parts = parts
+        placeholders = PlaceholderMoves(parts.tree)
     }
 
     func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {

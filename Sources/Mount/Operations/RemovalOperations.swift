@@ -5,20 +5,10 @@ import Volume
 
 /// Removes names: unlink and rmdir. The namespace is locked for writing during the system call and
 /// the update of the nodes.
-final class RemovalOperations: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let callers: Callers
-    private let parking: Parking
-    private let staleSaves: StaleSaves
+final class RemovalOperations: RequestGroup {
+    let parts: RequestParts
 
-    init(_ tree: Tree, callers: Callers, parking: Parking, staleSaves: StaleSaves) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.parking = parking
-        self.staleSaves = staleSaves
-    }
+    init(_ parts: RequestParts) { self.parts = parts }
 
     func unlink(_ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>) {
         parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in

@@ -7,30 +7,13 @@ import Volume
 /// Moves names: rename. The namespace is locked for writing during the system call and the update
 /// of the nodes. Preparations, such as fetching a placeholder's bytes, are made while names are not
 /// locked; then the rename begins again.
-final class RenameOperations: Sendable {
-    let tree: Tree
-    private let volume: Volume
-    let callers: Callers
-    let claims: RequestClaims
-    private let parking: Parking
-    private let notifier: Notifier
-    private let fetcher: ContentFetcher
-    private let staleSaves: StaleSaves
+final class RenameOperations: RequestGroup {
+    let parts: RequestParts
     private let placeholders: PlaceholderMoves
 
-    init(
-        _ tree: Tree, callers: Callers, claims: RequestClaims, parking: Parking, notifier: Notifier,
-        fetcher: ContentFetcher, staleSaves: StaleSaves
-    ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.claims = claims
-        self.parking = parking
-        self.notifier = notifier
-        self.fetcher = fetcher
-        self.staleSaves = staleSaves
-        placeholders = PlaceholderMoves(tree)
+    init(_ parts: RequestParts) {
+        self.parts = parts
+        placeholders = PlaceholderMoves(parts.tree)
     }
 
     func begin(_ request: Request, _ rename: Rename) {
@@ -221,7 +204,7 @@ final class RenameOperations: Sendable {
                         throw error
                     }
                 },
-                preImages: { _ in fail() },
+                revert: { _ in fail() },
                 answer: { [parking, done] request, copy in
                     // The rename must not occupy a thread of this lane.
                     parking.soon { [done] in

@@ -7,24 +7,13 @@ import Volume
 
 /// Extended attributes: the file's own, and those that describe a document. The latter are read by
 /// name and never listed, so that copying a file does not copy them.
-final class XattrOperations: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let callers: Callers
-    private let parking: Parking
-    private let fetcher: ContentFetcher
+final class XattrOperations: RequestGroup {
+    let parts: RequestParts
     /// The value of the root's attribute `user.concord.socket`.
     private let socketPath: String
 
-    init(
-        _ tree: Tree, callers: Callers, parking: Parking, fetcher: ContentFetcher,
-        socketPath: String
-    ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.parking = parking
-        self.fetcher = fetcher
+    init(_ parts: RequestParts, socketPath: String) {
+        self.parts = parts
         self.socketPath = socketPath
     }
 

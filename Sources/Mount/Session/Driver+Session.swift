@@ -70,7 +70,7 @@ extension Driver {
         let message = body.loadUnaligned(as: cf_create_in.self)
         let make: @Sendable () throws(Errno) -> Void = { [self] () throws(Errno) in
             let made = try creation.temporary(header.nodeid, message, caller)
-            if !send(header.unique, made.reply) { made.preImages() }
+            if !send(header.unique, made.reply) { made.revert() }
         }
         do throws(Errno) { try make() } catch {
             guard error == .noSpace else { return send(header.unique, error: error.code) }

@@ -8,17 +8,10 @@ import Volume
 /// `Operations.swift`, and the types that carry them out, one for each group of requests. Each
 /// handler runs on a worker thread, answers exactly once, and never waits; a request that must wait
 /// is parked (`Parking`).
-final class Driver: @unchecked Sendable {
-    let volume: Volume
-
-    // What the groups share.
-    let tree: Tree
+final class Driver: RequestGroup, @unchecked Sendable {
+    let parts: RequestParts
     let applierGuard: ApplierGuard
-    let callers: Callers
-    let parking = Parking()
-    let notifier = Notifier()
     let arbitration: Arbitration
-    let claims: RequestClaims
     let passthrough: Passthrough
 
     // The groups of requests.
@@ -48,44 +41,33 @@ final class Driver: @unchecked Sendable {
         volume: Volume, options: MountOptions, arbitration: Arbitration, socketPath: String,
         log: Logger
     ) throws(Errno) {
-        self.volume = volume
         self.arbitration = arbitration
         let keepsAccessTimes =
             options.kernel.last { ["atime", "noatime"].contains($0) } == "noatime"
         let tree = try Tree(of: volume)
-        self.tree = tree
         applierGuard = try ApplierGuard(tree)
-        callers = Callers(applierGuard)
-        claims = RequestClaims(arbitration, tree: tree, callers: callers, parking: parking)
+        let (parking, callers) = (Parking(), Callers(applierGuard))
+        let claims = RequestClaims(arbitration, tree: tree, callers: callers, parking: parking)
         passthrough = Passthrough(options: options, keepsAccessTimes: keepsAccessTimes, log: log)
         rings = RingTransport(isWanted: options.rings, log: log)
-        let fetcher = ContentFetcher(volume, parking: parking, timers: arbitration.timers)
-        let staleSaves = StaleSaves(tree, incoming: applierGuard.incoming)
+        parts = RequestParts(
+            tree: tree, callers: callers, claims: claims, parking: parking, notifier: Notifier(),
+            fetcher: ContentFetcher(volume, parking: parking, timers: arbitration.timers),
+            staleSaves: StaleSaves(tree, incoming: applierGuard.incoming))
         opens = OpenFiles(
-            tree, callers: callers, claims: claims, parking: parking, fetcher: fetcher,
-            staleSaves: staleSaves, passthrough: passthrough, negotiation: negotiation,
-            keepsAccessTimes: keepsAccessTimes, notifier: notifier, log: log)
+            parts, passthrough: passthrough, negotiation: negotiation,
+            keepsAccessTimes: keepsAccessTimes, log: log)
         creation = FileCreation(opens)
-        files = FileOperations(
-            tree, handles: opens.handles, callers: callers, parking: parking, fetcher: fetcher,
-            notifier: notifier)
-        names = NameOperations(
-            tree, callers: callers, claims: claims, parking: parking, fetcher: fetcher)
-        removals = RemovalOperations(
-            tree, callers: callers, parking: parking, staleSaves: staleSaves)
-        renames = RenameOperations(
-            tree, callers: callers, claims: claims, parking: parking, notifier: notifier,
-            fetcher: fetcher, staleSaves: staleSaves)
-        attributes = AttributeOperations(
-            tree, callers: callers, parking: parking, fetcher: fetcher, handles: opens.handles,
-            staleSaves: staleSaves)
-        xattrs = XattrOperations(
-            tree, callers: callers, parking: parking, fetcher: fetcher, socketPath: socketPath)
-        versions = VersionDirectories(tree, parking: parking, fetcher: fetcher)
+        files = FileOperations(parts, handles: opens.handles)
+        names = NameOperations(parts)
+        removals = RemovalOperations(parts)
+        renames = RenameOperations(parts)
+        attributes = AttributeOperations(parts, handles: opens.handles)
+        xattrs = XattrOperations(parts, socketPath: socketPath)
+        versions = VersionDirectories(parts)
         directories = DirectoryOperations(
-            tree, versions: versions, parking: parking, keepsAccessTimes: keepsAccessTimes)
-        resolution = ConflictResolution(
-            versions, tree: tree, callers: callers, parking: parking, renames: renames)
+            parts, versions: versions, keepsAccessTimes: keepsAccessTimes)
+        resolution = ConflictResolution(parts, versions, renames: renames)
         tree.nodes.closing.set { [parking] descriptors in
             parking.runDetached(on: .disk) { withExtendedLifetime(descriptors) {} }
         }
@@ -93,7 +75,7 @@ final class Driver: @unchecked Sendable {
             guard let node = nodes.known(inode) else { return false }
             return nodes.locked { node.opened != nil }
         }
-        volume.changedFiles.set { [nodes = tree.nodes, notifier] inode in
+        volume.changedFiles.set { [nodes = tree.nodes, notifier = parts.notifier] inode in
             if let node = nodes.known(inode) { notifier.tell(.contents(node.id)) }
         }
     }

@@ -83,12 +83,12 @@ final class Parking: Sendable {
 
     /// Runs `body` on a thread of the lane, and answers the request there with its result or its
     /// error. Work with the same `line` runs one after the other. `finally` runs in any case.
-    /// `preImages` reverts a result that is not needed because the request was interrupted. If it
+    /// `revert` undoes a result that is not needed because the request was interrupted. If it
     /// is interrupted before `body` begins, `body` does not run.
     func park<Result: Sendable>(
         _ request: Request, on lane: Lane, inLine line: SerialQueue? = nil,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
-        preImages: @escaping @Sendable (Result) -> Void = { _ in },
+        revert: @escaping @Sendable (Result) -> Void = { _ in },
         finally: @escaping @Sendable () -> Void = {},
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
@@ -108,7 +108,7 @@ final class Parking: Sendable {
             if ticket.isAnswered { return }
             do throws(Errno) {
                 let result = try body()
-                if ticket.claim() { answer(request, result) } else { preImages(result) }
+                if ticket.claim() { answer(request, result) } else { revert(result) }
             } catch {
                 if ticket.claim() { request.refuse(error) }
             }

@@ -5,23 +5,14 @@ import Volume
 
 /// Resolves conflicts by file operations in `.conflicts/NAME/`: removing a version resolves it, and
 /// moving it onto NAME also makes it the current one. Everything else there fails with EROFS.
-final class ConflictResolution: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let callers: Callers
-    private let parking: Parking
+final class ConflictResolution: RequestGroup {
+    let parts: RequestParts
     private let directories: VersionDirectories
     private let nodes: VersionNodes
     private let renames: RenameOperations
 
-    init(
-        _ directories: VersionDirectories, tree: Tree, callers: Callers, parking: Parking,
-        renames: RenameOperations
-    ) {
-        self.tree = tree
-        volume = tree.volume
-        self.callers = callers
-        self.parking = parking
+    init(_ parts: RequestParts, _ directories: VersionDirectories, renames: RenameOperations) {
+        self.parts = parts
         self.directories = directories
         nodes = directories.nodes
         self.renames = renames
@@ -119,7 +110,7 @@ final class ConflictResolution: Sendable {
                     let (version, _) = try self.version(name, in: parent, for: user)
                     return try self.ready(version, path + [document], actor)
                 },
-                preImages: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
+                revert: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
                 answer: { request, ready in
                     guard let ready else { return request.done() }
                     self.renames.replace(request, ready, rename.to.parent, path + [document])

@@ -8,20 +8,12 @@ import Volume
 /// `.conflicts/NAME/` its unresolved conflict versions. Lookups in them may wait for the recorder,
 /// so they are parked. A version exists only for users who may see it (`Version.isVisible`), so
 /// each caller is checked anew.
-final class VersionDirectories: Sendable {
-    private let tree: Tree
-    private let volume: Volume
-    private let parking: Parking
-    private let fetcher: ContentFetcher
+final class VersionDirectories: RequestGroup {
+    let parts: RequestParts
     /// The nodes in these directories that the kernel knows.
     let nodes = VersionNodes()
 
-    init(_ tree: Tree, parking: Parking, fetcher: ContentFetcher) {
-        self.tree = tree
-        volume = tree.volume
-        self.parking = parking
-        self.fetcher = fetcher
-    }
+    init(_ parts: RequestParts) { self.parts = parts }
 
     func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -41,7 +33,7 @@ final class VersionDirectories: Sendable {
                 { (locally) throws(Errno) in
                     try self.find(name, in: parent, for: user, locally: locally)
                 },
-                preImages: { self.nodes.forget($0.id, 1) },
+                revert: { self.nodes.forget($0.id, 1) },
                 answer: { self.answerVersion($0, $1) })
         }
     }

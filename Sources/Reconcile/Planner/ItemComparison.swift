@@ -3,12 +3,12 @@ import Model
 /// Compares the three states of an item (`SyncPlanner`), which decides what is sent. A register is
 /// sent when the tree shows a value that differs both from what was agreed on and from what the hub
 /// has now.
-struct ItemComparison: Sendable {
+package struct ItemComparison: Sendable {
     let bugs: Set<SyncPlanner.Bug>
 
     /// Compares the states and changes nothing, except that an item without differences does not
     /// count as unsent any more.
-    func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
+    package func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> ItemDraft
     {
         var draft = ItemDraft(item: id, changes: [])

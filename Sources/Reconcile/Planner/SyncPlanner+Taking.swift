@@ -243,7 +243,7 @@ extension SyncPlanner {
         if !isOpen { isOpen = try table.isStale(id) }
         if isOpen, !bugs.contains(.overwritesUnsent) {
             // The item is compared, because there may be no difference to send.
-            let draft = try draft(id, in: &table)
+            let draft = try comparison.draft(id, in: &table)
             if draft.changes.isEmpty, !draft.isAnotherKind { return true }
             try table.addUnsent(id)
             return false

@@ -16,15 +16,7 @@ package struct SyncPlanner: Sendable {
 
     // MARK: Sending
 
-    var comparison: ItemComparison { ItemComparison(bugs: bugs) }
-
-    /// Compares the states and changes nothing, except that an item without differences does not
-    /// count as unsent any more.
-    package func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
-        -> ItemDraft
-    {
-        try comparison.draft(id, in: &table)
-    }
+    package var comparison: ItemComparison { ItemComparison(bugs: bugs) }
 
     /// Numbers the changes of an item and puts them into the outbox, where they stay until the
     /// hub's journal contains them. The hub must have the contents of their revisions.
@@ -34,7 +26,7 @@ package struct SyncPlanner: Sendable {
     package func enqueue<T: DeviceTable>(_ draft: ItemDraft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
-        let fresh = try self.draft(draft.item, in: &table)
+        let fresh = try comparison.draft(draft.item, in: &table)
         guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.isWaiting,
             !draft.changes.isEmpty
         else { return [] }
@@ -173,5 +165,4 @@ package struct SyncPlanner: Sendable {
         session.sentUpTo = number
         try table.set(session)
     }
-
 }

@@ -6,12 +6,8 @@ import Volume
 
 /// Reads the hub's hints that there are changes, on a thread of its own. What it learns is in the
 /// engine's state.
-struct HintListener: Sendable {
-    let journal: SyncJournal
-    let client: HubClient
-    let state: Shared<SyncEngine.State>
-    let threads: EngineThreads
-    let log: Logger
+struct HintListener: EnginePart, Sendable {
+    let parts: EngineParts
 
     /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
     /// while feeds end quickly.

@@ -4,11 +4,8 @@ import Volume
 
 /// On how many devices versions are, according to the hub's last answers, which are in the engine's
 /// state. Any thread may use it.
-struct HolderCounts: Sendable {
-    let account: Account
-    let client: HubClient
-    let state: Shared<SyncEngine.State>
-    let threads: EngineThreads
+struct HolderCounts: EnginePart, Sendable {
+    let parts: EngineParts
 
     /// The versions about which the hub must be asked.
     var wanted: Set<Identifier> { state.withLock { $0.wanted } }

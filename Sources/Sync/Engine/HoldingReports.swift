@@ -6,12 +6,9 @@ import Model
 
 /// Reports to the hub which versions are completely on this device, and asks on how many devices
 /// versions are. Only the engine's thread uses it.
-final class HoldingReports {
-    private let journal: SyncJournal
-    private let client: HubClient
+final class HoldingReports: EnginePart {
+    let parts: EngineParts
     private let holders: HolderCounts
-    private let threads: EngineThreads
-    private let log: Logger
     /// When the next report is due (monotonic nanoseconds).
     private(set) var nextTime: Int64 = .max
     private var last: Int64 = 0
@@ -21,15 +18,9 @@ final class HoldingReports {
     /// Whether the hub has been asked about all versions that it has not confirmed itself.
     private(set) var isReconfirmed = false
 
-    init(
-        _ journal: SyncJournal, _ client: HubClient, _ holders: HolderCounts,
-        _ threads: EngineThreads, log: Logger
-    ) {
-        (self.journal, self.client, self.holders) = (journal, client, holders)
-        (self.threads, self.log) = (threads, log)
+    init(_ parts: EngineParts, _ holders: HolderCounts) {
+        (self.parts, self.holders) = (parts, holders)
     }
-
-    private var account: Account { journal.account }
 
     /// Everything is compared with the hub again.
     func startOver() { isReconfirmed = false }

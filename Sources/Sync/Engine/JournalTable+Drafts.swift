@@ -36,7 +36,7 @@ extension JournalTable {
         {
             return nil
         }
-        let draft = try planner.draft(id, in: &self)
+        let draft = try planner.comparison.draft(id, in: &self)
         if draft.isAnotherKind {
             // A different kind means a different item: the old id is regarded as deleted.
             if let base = try mirror(id)?.base?.image {
@@ -125,7 +125,9 @@ extension JournalTable {
         _ drafts: [KeyedDraft], _ planner: SyncPlanner
     ) throws(VolumeError) -> Bool {
         for keyed in drafts {
-            guard try planner.draft(keyed.draft.item, in: &self).tells(sameAs: keyed.draft) else {
+            guard
+                try planner.comparison.draft(keyed.draft.item, in: &self).tells(sameAs: keyed.draft)
+            else {
                 return false
             }
         }
@@ -138,7 +140,7 @@ extension JournalTable {
         var draft = keyed.draft
         if draft.isDeletion, try planner.isCovered(draft, in: &self) { return true }
         if draft.waitsFor != nil {
-            draft = try planner.draft(draft.item, in: &self)
+            draft = try planner.comparison.draft(draft.item, in: &self)
             guard draft.revisions == keyed.draft.revisions else { return false }
         }
         return try !planner.enqueue(draft, in: &self).isEmpty

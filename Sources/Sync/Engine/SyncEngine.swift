@@ -11,21 +11,12 @@ import Volume
 ///
 /// The engine's memory is disposable: what must be sent, what was sent, and what must be applied is
 /// in the journal, and each step can be found again from there.
-package final class SyncEngine: @unchecked Sendable {
-    // All threads use these; each guards itself.
-
-    let client: HubClient
-    let journal: SyncJournal
-    let events: EngineEvents
-    let threads = EngineThreads()
-    let state: Shared<State>
+package final class SyncEngine: EnginePart, @unchecked Sendable {
+    let parts: EngineParts
     package let hub: HubContents
-    let volume: Volume
     let holders: HolderCounts
     private let transfers: TransferQueue
     let upThrottle: Throttle
-    private let settings: SyncSettings
-    private let log: Logger
 
     // Only the engine's thread uses these.
 
@@ -45,61 +36,50 @@ package final class SyncEngine: @unchecked Sendable {
         volume: Volume, account: Account, tree: any Applying, settings: SyncSettings, log: Logger,
         changed: @escaping @Sendable ([DirectoryEntry]) -> Void
     ) throws(VolumeError) {
-        (self.volume, self.settings, self.log) = (volume, settings, log)
-        client = try HubClient(account.address, token: account.token)
         let standing = try volume.journal.read { try Standing($0) }
         let state = Shared(State(isOffline: account.isOffline, standing: standing))
-        self.state = state
-        events = EngineEvents(changed: changed)
-        journal = SyncJournal(volume, account: account, state: state)
+        let parts = EngineParts(
+            volume: volume, tree: tree,
+            client: try HubClient(account.address, token: account.token),
+            journal: SyncJournal(volume, account: account, state: state), state: state,
+            threads: EngineThreads(), events: EngineEvents(changed: changed), settings: settings,
+            log: log)
+        self.parts = parts
         upThrottle = Throttle(settings.uploadRate)
         hub = HubContents(
-            client: client, account: account, throttle: Throttle(settings.downloadRate)
+            client: parts.client, account: account, throttle: Throttle(settings.downloadRate)
         ) { state.withLock { $0.isOffline } }
-        let uploader = ChunkUploader(
-            volume: volume, account: account, client: client, throttle: upThrottle, state: state,
-            events: events, threads: threads)
-        let downloader = ContentDownloader(
-            volume: volume, hub: hub, state: state, events: events)
-        transfers = TransferQueue(uploader, downloader, state, threads, log: log)
-        uploads = ContentUploads(
-            volume, journal, state, threads, uploader: uploader, transfers: transfers,
-            settings: settings, log: log)
-        outbox = OutboxSender(volume, journal, client, state, threads, uploads: uploads, log: log)
-        held = HeldChanges(volume, tree, state, threads, settings)
-        sender = ChangeSender(
-            volume, journal, state, threads, held: held, uploads: uploads, outbox: outbox)
+        let uploader = ChunkUploader(parts: parts, throttle: upThrottle)
+        transfers = TransferQueue(parts, uploader, ContentDownloader(parts: parts, hub: hub))
+        uploads = ContentUploads(parts, uploader: uploader, transfers: transfers)
+        outbox = OutboxSender(parts, uploads: uploads)
+        held = HeldChanges(parts)
+        sender = ChangeSender(parts, held: held, uploads: uploads, outbox: outbox)
         dueItems = DueItems(
-            volume, journal, state, transfers,
-            contents: ContentFetch(
-                volume: volume, journal: journal, hub: hub, transfers: transfers,
-                settings: settings),
-            applier: AdjustmentApplier(volume, tree, transfers), log: log)
+            parts, transfers, contents: ContentFetch(parts: parts, hub: hub, transfers: transfers),
+            applier: AdjustmentApplier(parts, transfers))
         refusedStates = RefusedStates(state, log: log, seconds: settings.refusedSeconds)
-        standings = StandingKeeper(volume: volume, account: account, state: state)
+        standings = StandingKeeper(parts: parts)
         receiver = ChangeReceiver(
-            volume, journal, client, state, threads, settings, standings: standings,
-            outbox: outbox, dueItems: dueItems,
-            join: VolumeJoin(volume, journal, threads, changed: changed, log: log),
-            refusedStates: refusedStates)
-        holders = HolderCounts(account: account, client: client, state: state, threads: threads)
-        holdings = HoldingReports(journal, client, holders, threads, log: log)
+            parts, standings: standings, outbox: outbox, dueItems: dueItems,
+            join: VolumeJoin(parts), refusedStates: refusedStates)
+        holders = HolderCounts(parts: parts)
+        holdings = HoldingReports(parts, holders)
     }
 
     // MARK: Starting and stopping
 
     package func start() {
-        volume.recordPromptly { [threads] in threads.poke() }
+        volume.recorder.recordPromptly { [threads] in threads.poke() }
         threads.start(named: "sync") { self.run() }
-        let hints = HintListener(
-            journal: journal, client: client, state: state, threads: threads, log: log)
+        let hints = HintListener(parts: parts)
         threads.start(named: "hints") { hints.run() }
         transfers.start()
     }
 
     /// Stops all threads. Unsent changes wait in the journal.
     package func stop() {
-        volume.recordPromptly(nil)
+        volume.recorder.recordPromptly(nil)
         threads.end()
         upThrottle.close()
         hub.throttle.close()
@@ -168,7 +148,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// Prepares the first round, and examines again what a crash left half done.
     private func recover() throws {
         let (account, planner) = (journal.account, journal.planner)
-        try volume.record(asDevice: account.device, named: account.deviceName)
+        try volume.recorder.record(asDevice: account.device, named: account.deviceName)
         try standings.apply()
         try journal.perform { table in try table.notePlaces() }
         try journal.perform { table in

@@ -23,7 +23,7 @@ struct SyncJournal: Sendable {
     ) throws(VolumeError) -> Result {
         let (account, clock, root) = (account, clock, volume.root)
         let heldBack = state.withLock { $0.heldBack }
-        return try volume.perform { t in
+        return try volume.recorder.perform { _, t in
             var table = JournalTable(
                 journal: t, account: account, clock: clock, tree: root, heldBack: heldBack)
             let result = try body(&table)

@@ -198,7 +198,7 @@ struct HubExamination {
                 false
             )
         }
-        let draft = try planner.draft(id, in: &table)
+        let draft = try planner.comparison.draft(id, in: &table)
         guard !draft.changes.isEmpty, try table.local(id) != nil || base.image.isAlive else {
             return nil
         }

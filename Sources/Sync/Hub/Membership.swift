@@ -75,12 +75,12 @@ package final class Membership: @unchecked Sendable {
         let old = try volume.journal.read { try Account.credentials(in: $0) }
         if !old.isEmpty {
             try secrets.write(old)
-            try volume.perform { try Account.forgetCredentials($0) }
+            try volume.recorder.perform { _, t in try Account.forgetCredentials(t) }
         }
         guard try volume.journal.read({ try Account.mustOverwrite($0) }) else { return }
         do throws(VolumeError) {
             guard try volume.journal.rewrite() else { return }
-            try volume.perform { try Account.didOverwrite($0) }
+            try volume.recorder.perform { _, t in try Account.didOverwrite(t) }
         } catch {
             log.warning("The journal's file has old secrets; the next mount tries again: \(error)")
         }
@@ -151,7 +151,7 @@ package final class Membership: @unchecked Sendable {
                 throw VolumeError(.cancelled, "The volume is being unmounted.")
             }
             halt()
-            try volume.perform { t in try body(t) }
+            try volume.recorder.perform { _, t in try body(t) }
             guard let account else { return volume.readOnly.set(false) }
             try start(account)
         }
@@ -374,7 +374,7 @@ package final class Membership: @unchecked Sendable {
             try Account.forget(t)
         }
         try secrets.remove()
-        try volume.record(as: nil)
+        try volume.recorder.record(as: nil)
         log.info("signed out of \(account.address)")
     }
 
@@ -382,7 +382,8 @@ package final class Membership: @unchecked Sendable {
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
         guard let engine else { throw notSignedIn }
         guard !isForced else { return }
-        let (waiting, deleted) = try volume.perform { try $0.hub.unconfirmedItems() }
+        let (waiting, deleted) = try volume.recorder.perform { _, t in try t.hub.unconfirmedItems()
+        }
         guard waiting > 0 else { return }
         let deletions = deleted == 0 ? "" : ", \(deleted) of them deletions"
         let stay =
@@ -414,7 +415,7 @@ package final class Membership: @unchecked Sendable {
 
     /// Returns the number of items with changes that the hub has not confirmed.
     package func unsent() throws(VolumeError) -> Int {
-        try volume.perform { try $0.hub.unconfirmedItems().all }
+        try volume.recorder.perform { _, t in try t.hub.unconfirmedItems().all }
     }
 
     /// Switches synchronisation off or on. The setting survives a restart.
@@ -422,7 +423,7 @@ package final class Membership: @unchecked Sendable {
         guard let engine, var account else { throw notSignedIn }
         account.isOffline = isOffline
         let changed = account
-        try volume.perform { t in try changed.store(t) }
+        try volume.recorder.perform { _, t in try changed.store(t) }
         current.withLock { $0?.account = changed }
         engine.setOffline(isOffline)
     }

@@ -30,16 +30,14 @@ package struct Standing: Hashable, Sendable {
 
 /// Keeps what the account is in its volume: in the journal, because the next mount may begin while
 /// the hub cannot be reached; in the mount; and in what versions say.
-struct StandingKeeper: Sendable {
-    let volume: Volume
-    let account: Account
-    let state: Shared<SyncEngine.State>
+struct StandingKeeper: EnginePart, Sendable {
+    let parts: EngineParts
 
     /// Takes over what the hub says. Returns whether the right to send has changed.
     func learn(_ standing: Standing) throws(VolumeError) -> Bool {
         let before = state.withLock { $0.standing }
         guard standing != before else { return false }
-        try volume.perform { t in try standing.store(t) }
+        try volume.recorder.perform { _, t in try standing.store(t) }
         state.withLock { $0.standing = standing }
         try apply()
         return before.maySend != standing.maySend
@@ -50,7 +48,7 @@ struct StandingKeeper: Sendable {
     func apply() throws(VolumeError) {
         let standing = state.withLock { $0.standing }
         volume.readOnly.set(!standing.maySend)
-        try volume.record(as: standing.members > 1 ? account.user : nil)
+        try volume.recorder.record(as: standing.members > 1 ? account.user : nil)
     }
 
     /// What the connection is after a failure that does not pass by itself; nil after others.

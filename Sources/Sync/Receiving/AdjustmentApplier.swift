@@ -5,16 +5,15 @@ import Reconcile
 import Volume
 
 /// Puts adjustments into the tree, as steps of the applier. Only the engine's thread uses it.
-final class AdjustmentApplier {
-    private let volume: Volume
-    private let tree: any Applying
+final class AdjustmentApplier: EnginePart {
+    let parts: EngineParts
     private let transfers: TransferQueue
     /// The versions of large contents that are being put into the tree, by the name of the prepared
     /// file.
     private var carried: [String: (revision: Identifier, item: Identifier)] = [:]
 
-    init(_ volume: Volume, _ tree: any Applying, _ transfers: TransferQueue) {
-        (self.volume, self.tree, self.transfers) = (volume, tree, transfers)
+    init(_ parts: EngineParts, _ transfers: TransferQueue) {
+        (self.parts, self.transfers) = (parts, transfers)
     }
 
     /// Applies adjustments. The items of a weak package are applied together under one claim, and

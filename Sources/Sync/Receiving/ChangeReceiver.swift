@@ -7,13 +7,8 @@ import Volume
 
 /// Reads the hub's changes into the mirrors. It holds when the hub is asked without a hint, and
 /// which states were refused. Only the engine's thread uses it.
-final class ChangeReceiver {
-    private let volume: Volume
-    private let journal: SyncJournal
-    private let client: HubClient
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
-    private let settings: SyncSettings
+final class ChangeReceiver: EnginePart {
+    let parts: EngineParts
     private let standings: StandingKeeper
     private let outbox: OutboxSender
     private let dueItems: DueItems
@@ -23,18 +18,13 @@ final class ChangeReceiver {
     private(set) var nextPoll: Int64 = 0
 
     init(
-        _ volume: Volume, _ journal: SyncJournal, _ client: HubClient,
-        _ state: Shared<SyncEngine.State>, _ threads: EngineThreads, _ settings: SyncSettings,
-        standings: StandingKeeper, outbox: OutboxSender, dueItems: DueItems, join: VolumeJoin,
-        refusedStates: RefusedStates
+        _ parts: EngineParts, standings: StandingKeeper, outbox: OutboxSender, dueItems: DueItems,
+        join: VolumeJoin, refusedStates: RefusedStates
     ) {
-        (self.volume, self.journal, self.client) = (volume, journal, client)
-        (self.state, self.threads, self.settings) = (state, threads, settings)
+        self.parts = parts
         (self.standings, self.outbox, self.dueItems) = (standings, outbox, dueItems)
         (self.join, self.refusedStates) = (join, refusedStates)
     }
-
-    private var account: Account { journal.account }
 
     /// Everything is compared with the hub again.
     func startOver() {

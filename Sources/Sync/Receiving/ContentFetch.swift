@@ -6,12 +6,10 @@ import Volume
 
 /// Decides which contents are put into the tree together with a change, and fetches them from the
 /// hub.
-struct ContentFetch {
-    let volume: Volume
-    let journal: SyncJournal
+struct ContentFetch: EnginePart {
+    let parts: EngineParts
     let hub: HubContents
     let transfers: TransferQueue
-    let settings: SyncSettings
 
     /// Fetches the manifests and chunks of the documents that are put into the tree with their
     /// contents.

@@ -8,26 +8,21 @@ import Volume
 /// The items whose state at the hub is not in the tree yet: which of them wait because of a local
 /// change or condition, and where the next search for the others begins. Only the engine's thread
 /// uses it.
-final class DueItems {
-    private let volume: Volume
-    private let journal: SyncJournal
-    private let state: Shared<SyncEngine.State>
+final class DueItems: EnginePart {
+    let parts: EngineParts
     private let transfers: TransferQueue
     private let contents: ContentFetch
     private let applier: AdjustmentApplier
-    private let log: Logger
     private var postponed: [Identifier: Postponement] = [:]
     /// The position from which the next search begins; nil for the first one.
     private var cursor: HubTables.Position?
 
     init(
-        _ volume: Volume, _ journal: SyncJournal, _ state: Shared<SyncEngine.State>,
-        _ transfers: TransferQueue, contents: ContentFetch, applier: AdjustmentApplier,
-        log: Logger
+        _ parts: EngineParts, _ transfers: TransferQueue, contents: ContentFetch,
+        applier: AdjustmentApplier
     ) {
-        (self.volume, self.journal, self.state) = (volume, journal, state)
+        self.parts = parts
         (self.transfers, self.contents, self.applier) = (transfers, contents, applier)
-        self.log = log
     }
 
     /// Begins the next search with the first item again, because others may have become due.

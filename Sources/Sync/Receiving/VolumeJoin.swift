@@ -6,22 +6,12 @@ import Volume
 
 /// Creates the items of a volume that this device joins, in bulk and not through the mount: a
 /// million names with sizes and times take seconds. Only the engine's thread uses it.
-final class VolumeJoin {
-    private let volume: Volume
-    private let journal: SyncJournal
-    private let threads: EngineThreads
-    private let changed: @Sendable ([DirectoryEntry]) -> Void
-    private let log: Logger
+final class VolumeJoin: EnginePart {
+    let parts: EngineParts
     /// The items that wait for their directory, by the directory's id.
     private var waiting: [Identifier: [Identifier]] = [:]
 
-    init(
-        _ volume: Volume, _ journal: SyncJournal, _ threads: EngineThreads,
-        changed: @escaping @Sendable ([DirectoryEntry]) -> Void, log: Logger
-    ) {
-        (self.volume, self.journal, self.threads) = (volume, journal, threads)
-        (self.changed, self.log) = (changed, log)
-    }
+    init(_ parts: EngineParts) { self.parts = parts }
 
     /// Completes joining after all of the hub's state was mirrored: existing local items are
     /// matched, the others are created, and from then on local changes may be sent.
@@ -116,6 +106,6 @@ final class VolumeJoin {
                 }
             }
         }
-        changed(report.spots)
+        events.changed(report.spots)
     }
 }

@@ -6,21 +6,17 @@ import Volume
 
 /// Sends changes from the tree to the hub: it decides which are sent now, has their contents
 /// uploaded, and puts them into the outbox. Only the engine's thread uses it.
-final class ChangeSender {
-    private let volume: Volume
-    private let journal: SyncJournal
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
+final class ChangeSender: EnginePart {
+    let parts: EngineParts
     private let held: HeldChanges
     private let uploads: ContentUploads
     private let outbox: OutboxSender
 
     init(
-        _ volume: Volume, _ journal: SyncJournal, _ state: Shared<SyncEngine.State>,
-        _ threads: EngineThreads, held: HeldChanges, uploads: ContentUploads, outbox: OutboxSender
+        _ parts: EngineParts, held: HeldChanges, uploads: ContentUploads, outbox: OutboxSender
     ) {
-        (self.volume, self.journal, self.state) = (volume, journal, state)
-        (self.threads, self.held, self.uploads, self.outbox) = (threads, held, uploads, outbox)
+        self.parts = parts
+        (self.held, self.uploads, self.outbox) = (held, uploads, outbox)
     }
 
     /// Sends local changes to the hub. Returns false if there is nothing to send now.

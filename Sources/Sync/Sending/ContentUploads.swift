@@ -8,29 +8,18 @@ import Volume
 
 /// The contents that must be at the hub before an operation names them: which versions are there
 /// completely, and which could not be read or uploaded. Only the engine's thread uses it.
-final class ContentUploads {
-    private let volume: Volume
-    private let journal: SyncJournal
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
+final class ContentUploads: EnginePart {
+    let parts: EngineParts
     private let uploader: ChunkUploader
     private let transfers: TransferQueue
-    private let settings: SyncSettings
-    private let log: Logger
     /// Revisions whose chunks are all at the hub.
     private var ready: Set<Identifier> = []
     private var failedUploads = FailedUploads()
     /// The collection that the hub's last answer about chunks is valid in.
     var collection: UInt64?
 
-    init(
-        _ volume: Volume, _ journal: SyncJournal, _ state: Shared<SyncEngine.State>,
-        _ threads: EngineThreads, uploader: ChunkUploader, transfers: TransferQueue,
-        settings: SyncSettings, log: Logger
-    ) {
-        (self.volume, self.journal, self.state) = (volume, journal, state)
-        (self.threads, self.uploader, self.transfers) = (threads, uploader, transfers)
-        (self.settings, self.log) = (settings, log)
+    init(_ parts: EngineParts, uploader: ChunkUploader, transfers: TransferQueue) {
+        (self.parts, self.uploader, self.transfers) = (parts, uploader, transfers)
     }
 
     /// Everything is compared with the hub again, which may have lost contents.
@@ -122,7 +111,7 @@ final class ContentUploads {
         let item = keyed.draft.item
         let withdrawn = try journal.perform {
             [planner = journal.planner] table -> (path: [Name], isConflict: Bool)? in
-            let isConflict = try planner.draft(item, in: &table).isOnlyConflict(revision)
+            let isConflict = try planner.comparison.draft(item, in: &table).isOnlyConflict(revision)
             if isConflict {
                 try planner.withdraw(conflict: revision, of: item, in: &table)
             } else {

@@ -18,12 +18,8 @@ struct Held {
 
 /// The changes that wait for related changes, for a slower pace, or because they are a mass
 /// deletion. Only the engine's thread uses it.
-final class HeldChanges {
-    private let volume: Volume
-    let tree: any Applying
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
-    private let settings: SyncSettings
+final class HeldChanges: EnginePart {
+    let parts: EngineParts
     /// When an item's change may be sent, by the item's key in the journal.
     var held: [Int64: Held] = [:]
     /// When the changes were last examined (monotonic nanoseconds).
@@ -33,14 +29,10 @@ final class HeldChanges {
     private var editPace: EditPace
     private(set) var brake: DeletionBrake
 
-    init(
-        _ volume: Volume, _ tree: any Applying, _ state: Shared<SyncEngine.State>,
-        _ threads: EngineThreads, _ settings: SyncSettings
-    ) {
-        (self.volume, self.tree, self.state) = (volume, tree, state)
-        (self.threads, self.settings) = (threads, settings)
-        editPace = EditPace(burst: settings.editBurst, seconds: settings.editSeconds)
-        brake = DeletionBrake(settings)
+    init(_ parts: EngineParts) {
+        self.parts = parts
+        editPace = EditPace(burst: parts.settings.editBurst, seconds: parts.settings.editSeconds)
+        brake = DeletionBrake(parts.settings)
     }
 
     /// When a change is due. What was due at the last examination and is still here waits for

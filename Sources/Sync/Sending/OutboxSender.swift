@@ -9,16 +9,11 @@ import Volume
 
 /// Gives changes their operation numbers, and sends the operations of the journal's outbox. It
 /// holds which of them the hub has answered. Only the engine's thread uses it.
-final class OutboxSender {
-    let volume: Volume
-    let journal: SyncJournal
+final class OutboxSender: EnginePart {
+    let parts: EngineParts
     let uploads: ContentUploads
     /// The changes that the hub has refused.
     let refusals: RefusedChanges
-    let log: Logger
-    private let client: HubClient
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
     /// The last operation that the hub has answered since the last failure. Later operations in the
     /// outbox are sent again.
     var lastSent: UInt64 = 0
@@ -27,15 +22,9 @@ final class OutboxSender {
     private var lastGroup: UInt64 = 0
     var doubt = Doubt()
 
-    init(
-        _ volume: Volume, _ journal: SyncJournal, _ client: HubClient,
-        _ state: Shared<SyncEngine.State>, _ threads: EngineThreads, uploads: ContentUploads,
-        log: Logger
-    ) {
-        (self.volume, self.journal, self.client) = (volume, journal, client)
-        (self.state, self.threads, self.uploads) = (state, threads, uploads)
-        self.log = log
-        refusals = RefusedChanges(journal, state, log: log)
+    init(_ parts: EngineParts, uploads: ContentUploads) {
+        (self.parts, self.uploads) = (parts, uploads)
+        refusals = RefusedChanges(parts)
     }
 
     /// The right to send has changed, so everything is sent again, also what was refused.

@@ -17,17 +17,13 @@ struct Refusal {
 
 /// The changes that the hub has recently refused, and how often it refused a version because it has
 /// the version elsewhere. Only the engine's thread uses it.
-final class RefusedChanges {
-    private let journal: SyncJournal
-    private let state: Shared<SyncEngine.State>
-    private let log: Logger
+final class RefusedChanges: EnginePart {
+    let parts: EngineParts
     /// By the item's key in the journal.
     private var refusals: [Int64: Refusal] = [:]
     private var renewals = Renewals()
 
-    init(_ journal: SyncJournal, _ state: Shared<SyncEngine.State>, log: Logger) {
-        (self.journal, self.state, self.log) = (journal, state, log)
-    }
+    init(_ parts: EngineParts) { self.parts = parts }
 
     func forgetAll() { refusals = [:] }
 

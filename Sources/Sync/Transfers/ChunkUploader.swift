@@ -5,14 +5,9 @@ import Model
 import Volume
 
 /// Uploads the chunks of versions. Any thread may use it.
-struct ChunkUploader: Sendable {
-    let volume: Volume
-    let account: Account
-    let client: HubClient
+struct ChunkUploader: EnginePart, Sendable {
+    let parts: EngineParts
     let throttle: Throttle
-    let state: Shared<SyncEngine.State>
-    let events: EngineEvents
-    let threads: EngineThreads
 
     /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
     /// arrived stay there if the connection breaks.

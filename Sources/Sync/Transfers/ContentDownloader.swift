@@ -4,11 +4,9 @@ import Reconcile
 import Volume
 
 /// Downloads large documents. Any thread may use it.
-struct ContentDownloader: Sendable {
-    let volume: Volume
+struct ContentDownloader: EnginePart, Sendable {
+    let parts: EngineParts
     let hub: HubContents
-    let state: Shared<SyncEngine.State>
-    let events: EngineEvents
 
     /// Downloads a large document next to the tree, to be swapped in when it is complete. Chunks
     /// that another local version has are copied from there. Returns the name of the prepared file.

@@ -7,12 +7,10 @@ import Synchronization
 import Volume
 
 /// Uploads and downloads large contents in the background, with one thread for each direction.
-final class TransferQueue: @unchecked Sendable {
+final class TransferQueue: EnginePart, @unchecked Sendable {
+    let parts: EngineParts
     private let uploader: ChunkUploader
     private let downloader: ContentDownloader
-    private let state: Shared<SyncEngine.State>
-    private let threads: EngineThreads
-    private let log: Logger
 
     private let signal = Signal()
     // Guarded by `signal`.
@@ -44,12 +42,8 @@ final class TransferQueue: @unchecked Sendable {
 
     enum UploadState { case done, underway, unreadable, overQuota }
 
-    init(
-        _ uploader: ChunkUploader, _ downloader: ContentDownloader,
-        _ state: Shared<SyncEngine.State>, _ threads: EngineThreads, log: Logger
-    ) {
-        (self.uploader, self.downloader) = (uploader, downloader)
-        (self.state, self.threads, self.log) = (state, threads, log)
+    init(_ parts: EngineParts, _ uploader: ChunkUploader, _ downloader: ContentDownloader) {
+        (self.parts, self.uploader, self.downloader) = (parts, uploader, downloader)
     }
 
     func start() {

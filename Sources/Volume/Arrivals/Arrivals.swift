@@ -169,7 +169,7 @@ extension Recorder {
             guard FileSnapshot(item).differs(from: FileSnapshot(now)) else { return }
             item.changed = 0
             try t.update(item)
-            writer.touch(item.key)
+            writer.state.pending.touch(item.key)
         case .symlink, .special: break
         }
     }

@@ -99,7 +99,7 @@ private struct Installer {
             report.taken.append(index)
             return
         }
-        let incoming = recorder.incoming
+        let incoming = recorder.adopter.incoming
         // Each file is created as a placeholder.
         var dataless = arrival
         dataless.isDataless = arrival.kind == .file

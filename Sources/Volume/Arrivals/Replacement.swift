@@ -155,7 +155,7 @@ package struct ContentReplacer: Sendable {
         let now = cl_clock_realtime_ns()
         var parents = item.current.map { [$0] } ?? []
         for id in replacement.sources where !parents.contains(id) { parents.append(id) }
-        let device = items.recorder.device
+        let device = items.recorder.versionMaker.device
         arrival.version = Version(
             number: 1, parents: parents, device: device.id, deviceName: device.name,
             person: device.person(replacement.actor.uid), program: replacement.actor.program,

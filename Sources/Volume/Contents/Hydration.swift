@@ -53,8 +53,9 @@ package final class Hydration: Sendable {
     private let journal: Journal
     private let packs: PackStore
     private let log: Logger
-    /// Called when a placeholder has become an ordinary file.
-    let noted = CallbackSlot<@Sendable () -> Void>()
+    /// Called after a transaction of the recorder, and when the journal was told that a document
+    /// was downloaded or evicted.
+    let journalChanged = CallbackSlot<@Sendable () -> Void>()
     /// Called on any thread for contents that were downloaded or evicted, with the paths of their
     /// documents, and for downloads that begin, without a path.
     package let moved = CallbackSlot<@Sendable ([[Name]]) -> Void>()
@@ -347,7 +348,7 @@ package final class Hydration: Sendable {
             return true
         }
         guard let place = try journal.read({ try $0.place(of: reference.id) }),
-            let bytes = try? packs.read(reference.id, at: ChunkLocation(place))
+            let bytes = try? packs.read(reference.id, at: place)
         else { return false }
         try file.write(bytes, index)
         return true
@@ -438,7 +439,7 @@ package final class Hydration: Sendable {
                 }
                 return paths
             }
-            noted.current?()
+            journalChanged.current?()
             moved.current?(paths)
         } catch {
             log.error("A finished download could not be noted in the journal: \(error)")

@@ -50,7 +50,7 @@ package final class LocalChunks {
     /// Returns nil if the chunk is not on this device.
     package func bytes(of chunk: ChunkReference) -> [UInt8]? {
         if let place = try? volume.journal.read({ try $0.place(of: chunk.id) }),
-            let bytes = try? volume.packs.read(chunk.id, at: ChunkLocation(place))
+            let bytes = try? volume.packs.read(chunk.id, at: place)
         {
             return bytes
         }

@@ -157,10 +157,11 @@ package struct ConflictVersions: Sendable {
             }
             item.latest += 1
             let now = cl_clock_realtime_ns()
+            let device = recorder.versionMaker.device
             let opposed = Version(
                 number: item.latest, parents: [base.id], kind: .conflict,
-                device: recorder.device.id, deviceName: recorder.device.name,
-                person: recorder.device.person(actor.uid), program: actor.program,
+                device: device.id, deviceName: device.name, person: device.person(actor.uid),
+                program: actor.program,
                 session: actor.session,
                 name: item.name, size: manifest.size, modified: now, saved: now, content: digest,
                 protection: try items.protection(of: item, t).now)

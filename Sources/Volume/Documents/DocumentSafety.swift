@@ -174,7 +174,7 @@ package struct DocumentSafety: Sendable {
     package func obstacle(below path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
         -> String?
     {
-        let problems = recorder.signal.look { recorder.report.problems }
+        let problems = recorder.reports.report.problems
         guard problems.keys.contains(where: { $0.hasPrefix(VersionRecorder.logProblem) }) else {
             return nil
         }
@@ -194,7 +194,7 @@ package struct DocumentSafety: Sendable {
     private func waitsFor(_ path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
         -> String?
     {
-        let report = recorder.signal.look { recorder.report }
+        let report = recorder.reports.report
         if try items.lacksItem(path) { return "\(path.shown) is not recorded yet" }
         return try journal.read { reader in
             let item = try items.existing(path, reader)

@@ -42,10 +42,11 @@ package struct VersionImporter: Sendable {
                     .invalid,
                     "\(source.shown) is not the kind of document that \(path.shown) is.")
             }
+            let device = recorder.versionMaker.device
             var version = Version(
                 number: item.latest + 1, parents: item.current.map { [$0] } ?? [], kind: .history,
-                device: recorder.device.id, deviceName: recorder.device.name,
-                person: recorder.device.person(actor.uid), program: actor.program,
+                device: device.id, deviceName: device.name, person: device.person(actor.uid),
+                program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
                 modified: snapshot.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)
@@ -120,7 +121,7 @@ extension Version {
 extension Recorder {
     /// Stores the chunks that are not stored yet and notes their places.
     fileprivate func store(_ manifest: Manifest, from source: [Name], _ t: Transaction) throws {
-        var places: [Digest: ChunkPlace] = [:]
+        var places: [Digest: ChunkLocation] = [:]
         try writer.looking(at: t) { () throws(VolumeError) in
             try store(manifest, from: source, &places)
         }
@@ -128,7 +129,7 @@ extension Recorder {
     }
 
     private func store(
-        _ manifest: Manifest, from source: [Name], _ places: inout [Digest: ChunkPlace]
+        _ manifest: Manifest, from source: [Name], _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         for entry in manifest.entries where entry.kind == .file {
             let path = manifest.isPackage ? source + entry.names : source

@@ -182,7 +182,7 @@ struct ArrivalAdopter {
             ?? Item(
                 id: adoption.mark.item, parent: adoption.parent, name: adoption.name,
                 kind: adoption.arrival.kind)
-        if known != nil { writer.follow(item) }
+        if known != nil { writer.state.pending.follow(item.key, inode: item.inode) }
         // A deleted document that comes back may have contents that are not recorded yet.
         if item.deleted != nil, item.kind == .file { try supersede(item, nil, nil) }
         show(adoption, on: &item)
@@ -213,7 +213,7 @@ struct ArrivalAdopter {
             index.need(item, replaced)
         }
         guard writer.state.pending[item.key] != nil else { return }
-        writer.touch(item.key) { $0.supersede(version: item.current) }
+        writer.state.pending.touch(item.key) { $0.supersede(version: item.current) }
     }
 
     private func show(_ adoption: Adoption, on item: inout Item) {
@@ -307,7 +307,7 @@ struct ArrivalAdopter {
             writer.rescan(item.key)
             index.touchPackage(item.key)
         case .file:
-            if item.changed == 0, !adoption.isMarkedFile { writer.touch(item.key) }
+            if item.changed == 0, !adoption.isMarkedFile { writer.state.pending.touch(item.key) }
         case .symlink, .special: break
         }
         index.reloadIgnoreFile(item)
@@ -355,7 +355,7 @@ struct ArrivalAdopter {
     }
 
     private func touchFile(_ marked: TaggedFile) {
-        if marked.snapshot.isFile { writer.touch(marked.key) }
+        if marked.snapshot.isFile { writer.state.pending.touch(marked.key) }
     }
 
     // MARK: Packages

@@ -17,7 +17,7 @@ extension DocumentIndex {
     }
 
     func touchPackage(_ key: Int64, by actor: Actor? = nil) {
-        writer.touch(key) { work in
+        writer.state.pending.touch(key) { work in
             if let actor { work.save = PendingDocument.Save(actor: actor, time: writer.eventTime) }
         }
         writer.state.pending[key]?.due =
@@ -147,7 +147,9 @@ extension DocumentIndex {
             // It is not known which of the package's files are in it, so all of them are added.
             needFiles(of: package)
         } else if snapshot.isFile {
-            writer.touch(package) { $0.priorContents.append(.present(in: snapshot.inode)) }
+            writer.state.pending.touch(package) {
+                $0.priorContents.append(.present(in: snapshot.inode))
+            }
         }
     }
 
@@ -160,7 +162,7 @@ extension DocumentIndex {
             priorContents.append(.present(in: inode))
         }
         guard !priorContents.isEmpty else { return }
-        writer.touch(package) { $0.priorContents += priorContents }
+        writer.state.pending.touch(package) { $0.priorContents += priorContents }
     }
 
     /// Updates the places of moved parts after a directory, which may contain some, was renamed.

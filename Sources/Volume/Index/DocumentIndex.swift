@@ -39,7 +39,9 @@ final class DocumentIndex {
     ) throws {
         if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
             // The scan has seen this before the event.
-            if twin.latest == 0 { writer.transferContent(from: twin.key, to: item.key) }
+            if twin.latest == 0 {
+                writer.state.pending.transferContent(from: twin.key, to: item.key)
+            }
             try removeItem(twin, t)
         }
         var home = item
@@ -60,7 +62,7 @@ final class DocumentIndex {
                 return
             }
             let key = try t.insert(backup)
-            writer.touch(key) {
+            writer.state.pending.touch(key) {
                 $0.author = PendingDocument.Save(actor: tombstone.actor, time: tombstone.time)
             }
             return
@@ -76,13 +78,13 @@ final class DocumentIndex {
         _ item: inout Item, _ snapshot: FileSnapshot, _ save: PendingDocument.Save?,
         _ t: Transaction
     ) throws {
-        if item.inode != snapshot.inode { writer.follow(item) }
+        if item.inode != snapshot.inode { writer.state.pending.follow(item.key, inode: item.inode) }
         item.inode = snapshot.inode
         item.size = UInt64(max(0, snapshot.size))
         item.modified = snapshot.modified
         item.changed = 0
         try t.update(item)
-        writer.touch(item.key) { work in
+        writer.state.pending.touch(item.key) { work in
             work.save = save
             work.isWriting = false
         }
@@ -104,7 +106,7 @@ final class DocumentIndex {
         guard item.latest > 0 || item.changed == 0, snapshot.size != 0 else { return }
         let aside = writer.state.pending.entry(ofDisplaced: snapshot.inode)
         let place = aside.map { PriorContent.Place.stash($0) } ?? .elsewhere(snapshot)
-        writer.touch(item.key) { $0.replace(by: place) }
+        writer.state.pending.touch(item.key) { $0.replace(by: place) }
     }
 
     /// The name of a document has another file than the journal says, and no event tells why: the
@@ -150,7 +152,7 @@ final class DocumentIndex {
         case .package:
             writer.state.locations[snapshot.inode] = .package(item.key, [])
             touchPackage(item.key)
-        case .file: writer.touch(item.key)
+        case .file: writer.state.pending.touch(item.key)
         case .symlink, .special: break
         }
         reloadIgnoreFile(item)
@@ -161,7 +163,7 @@ final class DocumentIndex {
     /// have some; otherwise its row is removed.
     func removeItem(_ item: Item, _ t: Transaction) throws {
         reloadIgnoreFile(item)
-        writer.follow(item)
+        writer.state.pending.follow(item.key, inode: item.inode)
         if item.kind == .directory {
             if writer.state.locations[item.inode] == .directory(item.key) {
                 writer.state.locations[item.inode] = nil
@@ -189,12 +191,14 @@ final class DocumentIndex {
         item.deleted = retentionTime.ofDeletion(at: writer.eventTime)
         item.inode = 0
         try t.update(item)
-        if writer.state.pending[item.key] != nil { writer.touch(item.key) { $0.isWriting = false } }
+        if writer.state.pending[item.key] != nil {
+            writer.state.pending.touch(item.key) { $0.isWriting = false }
+        }
     }
 
     func noteSave(_ item: Item, by actor: Actor, _ t: Transaction) throws {
         reloadIgnoreFile(item)
-        writer.touch(item.key) { work in
+        writer.state.pending.touch(item.key) { work in
             work.save = PendingDocument.Save(actor: actor, time: writer.eventTime)
             work.isWriting = false
         }
@@ -264,7 +268,7 @@ final class DocumentIndex {
     /// it.
     func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
         let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
-        writer.touch(item.key) {
+        writer.state.pending.touch(item.key) {
             $0.noteUnseen(base: known?.id, mergesOnlyManually: base.mergesOnlyManually)
         }
     }
@@ -280,14 +284,15 @@ final class DocumentIndex {
     ) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         writer.state.pending.leave(entry)
-        let isContent = settings.has(.forgetsDependents) ? false : writer.transferContent(entry)
+        let isContent =
+            settings.has(.forgetsDependents) ? false : writer.state.pending.transferContent(entry)
         if entry.kind == .displaced { writer.state.untrackedFiles[inode] = nil }
         for item in items
         where !isContent || isSaved(item) {
-            writer.attach(entry, to: item.key, isUnsaved: isUnsaved)
+            writer.state.pending.attach(entry, to: item.key, isUnsaved: isUnsaved)
         }
         // After a crash it is unknown whether its replacement in the package is complete.
-        if let package { writer.attach(entry, to: package, isRecovered: isReplaying) }
+        if let package { writer.state.pending.attach(entry, to: package, isRecovered: isReplaying) }
     }
 
     /// As `transferContent`, for a directory or file that is not known. Before the first scan, it

@@ -105,15 +105,14 @@ final class EventProcessor {
             return
         }
         backlog.removeFirst(done)
-        noteProgress()
+        writer.removeUnneededStashFiles()
+        if backlog.isEmpty { rescanWhatWasLeftToEvents() }
         reports.untell("journal")
         forgetOldTombstones()
     }
 
-    /// When all events are processed, what was left to them is compared again.
-    private func noteProgress() {
-        writer.removeUnneededStashFiles()
-        guard backlog.isEmpty else { return }
+    /// All events are processed: what a scan has left to them is compared again.
+    private func rescanWhatWasLeftToEvents() {
         index.isReplaying = false
         events.forgetTaken()
         for key in writer.state.directoriesToRescan { writer.rescan(key) }
@@ -147,7 +146,8 @@ final class EventProcessor {
             }
             backlog.removeFirst()
         }
-        noteProgress()
+        writer.removeUnneededStashFiles()
+        if backlog.isEmpty { rescanWhatWasLeftToEvents() }
     }
 
     private func forgetOldTombstones() {
@@ -168,7 +168,7 @@ final class EventProcessor {
             // After a crash the creator has no handle any more.
             guard isWriting, !index.isReplaying else { break }
             for item in try documents(of: snapshot.inode, t) {
-                writer.touch(item.key) { $0.isWriting = true }
+                writer.state.pending.touch(item.key) { $0.isWriting = true }
             }
             try opened(snapshot.inode, t)
         case .linked(let spot, let snapshot, let actor):
@@ -204,7 +204,7 @@ final class EventProcessor {
             writer.state.unfinished.end(inode)
             writer.state.untrackedFiles[inode] = nil
             for dependent in writer.state.pending.dependents[inode] ?? [] {
-                writer.touch(dependent) {
+                writer.state.pending.touch(dependent) {
                     $0.priorContents.removeAll { $0.entry == nil && $0.inode == inode }
                 }
             }
@@ -247,7 +247,7 @@ final class EventProcessor {
                 break
             }
             let key = try index.insert(parent, spot.name, snapshot, t)
-            if isLink, snapshot.isFile { writer.touch(key) { $0.save = save } }
+            if isLink, snapshot.isFile { writer.state.pending.touch(key) { $0.save = save } }
         }
         if isLink { try index.rememberUntrackedFile(snapshot, to: spot, t) }
     }
@@ -304,7 +304,7 @@ final class EventProcessor {
             return try index.transferUnknownContent(stash, inode: snapshot.inode)
         }
         try index.transferContent(stash, inode: snapshot.inode, to: [])
-        writer.attach(entry, to: package, isRecovered: true)
+        writer.state.pending.attach(entry, to: package, isRecovered: true)
     }
 
     /// The documents with this inode, as far as the events until now say.
@@ -326,7 +326,7 @@ final class EventProcessor {
             try index.transferContent(
                 stash, inode: inode, to: items, package: writer.state.packaged[inode])
         }
-        for item in items { writer.touch(item.key) { $0.isWriting = true } }
+        for item in items { writer.state.pending.touch(item.key) { $0.isWriting = true } }
     }
 
     /// A program had a file open for writing when the daemon was killed. Its save is not in the
@@ -335,7 +335,7 @@ final class EventProcessor {
     private func noteWriter(_ actor: Actor, of inode: UInt64, _ t: Reader) throws {
         guard index.isReplaying else { return }
         for item in try documents(of: inode, t) {
-            writer.touch(item.key) {
+            writer.state.pending.touch(item.key) {
                 $0.author = PendingDocument.Save(actor: actor, time: writer.eventTime)
             }
         }
@@ -354,7 +354,7 @@ final class EventProcessor {
     /// it.
     private func untouched(_ item: Item, _ inode: UInt64) {
         guard !settings.has(.ignoresUntouched) else { return }
-        writer.touch(item.key) { $0.takeBackCopy(of: inode) }
+        writer.state.pending.touch(item.key) { $0.takeBackCopy(of: inode) }
     }
 
     /// A program writes to a file that was just moved to the stash. The copy of its contents until
@@ -362,7 +362,7 @@ final class EventProcessor {
     private func securedAside(_ inode: UInt64, _ stash: String) {
         guard let entry = Stash.parse(stash) else { return }
         for owner in writer.state.pending.displaced[inode] ?? [] {
-            writer.touch(owner) { $0.insert(copy: entry, ofDisplaced: inode) }
+            writer.state.pending.touch(owner) { $0.insert(copy: entry, ofDisplaced: inode) }
         }
     }
 
@@ -379,7 +379,7 @@ final class EventProcessor {
         let save = PendingDocument.Save(actor: actor, time: writer.eventTime)
         for owner in owners {
             let isLate = isLate && !settings.has(.ignoresLateSaves)
-            writer.touch(owner) { $0.note(save, ofDisplaced: inode, isLate: isLate) }
+            writer.state.pending.touch(owner) { $0.note(save, ofDisplaced: inode, isLate: isLate) }
         }
     }
 

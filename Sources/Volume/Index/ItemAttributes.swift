@@ -48,7 +48,7 @@ struct ItemAttributes {
             if changed != item { try t.update(changed) }
             // A recording that is running has read the old attributes.
             if changed.changed == 0 || writer.state.pending[item.key] != nil {
-                writer.touch(item.key)
+                writer.state.pending.touch(item.key)
             }
         }
     }

@@ -114,7 +114,7 @@ struct RenameProcessor {
     private func merge(_ twin: Item, into known: Item, _ move: Move, _ t: Transaction) throws
         -> Item
     {
-        writer.transferContent(from: twin.key, to: known.key)
+        writer.state.pending.transferContent(from: twin.key, to: known.key)
         let source = takeBack(known, move)
         try transferReplacedContent(known, move)
         try index.removeItem(twin, t)
@@ -141,7 +141,7 @@ struct RenameProcessor {
         var item = item
         item.inode = move.snapshot.inode
         item.changed = 0
-        writer.touch(item.key) {
+        writer.state.pending.touch(item.key) {
             $0.priorContents.removeAll { $0.entry == nil && $0.inode == move.snapshot.inode }
         }
         return item
@@ -423,6 +423,6 @@ struct RenameProcessor {
         if snapshot.isFile, try roles.isLocal(spot.name, in: parent, t) { return }
         let key = try index.insert(parent, spot.name, snapshot, t)
         if snapshot.isDirectory { writer.rescan(key) }
-        if snapshot.isFile { writer.touch(key) { $0.save = save } }
+        if snapshot.isFile { writer.state.pending.touch(key) { $0.save = save } }
     }
 }

@@ -234,7 +234,7 @@ package struct Eviction: Sendable {
             try t.update(known)
         }
         hydration.forgetPartial(item.id)
-        recorder.debounce.committed()
+        hydration.journalChanged.current?()
         return mark == nil ? snapshot.size : held
     }
 

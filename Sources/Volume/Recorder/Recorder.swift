@@ -13,15 +13,13 @@ import SystemCalls
 /// which they happened (`EventProcessor`), commits that, and then records the documents that were
 /// saved (`VersionRecorder`). In between it compares the tree with the journal (`Scanner`) and
 /// thins old versions (`VersionThinning`).
-final class Recorder: @unchecked Sendable {
+package final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
-    var journal: Journal { writer.journal }
     let packs: PackStore
     let events: EventQueue
     let settings: Settings
-    var incoming: Incoming { adopter.incoming }
     /// The contents of the stash when the volume was opened.
     var leftovers: [Stash.Entry]
     /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
@@ -56,6 +54,7 @@ final class Recorder: @unchecked Sendable {
 
     let debounce: Debounce
     let signal = Signal()
+    let journalChanged: CallbackSlot<@Sendable () -> Void>
     let versionsHeard = CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
 
     // The following properties are guarded by `signal`.
@@ -81,6 +80,7 @@ final class Recorder: @unchecked Sendable {
     ) {
         self.reserve = reserve
         self.room = room
+        journalChanged = hydration.journalChanged
         self.tree = tree
         self.packs = packs
         self.events = events
@@ -112,8 +112,7 @@ final class Recorder: @unchecked Sendable {
         let packages = PackageRecorder(
             writer: writer, tree: tree, roles: roles, contents: contents, chunks: chunks,
             placeholders: placeholders, versions: versionMaker, space: retention.space,
-            cuts: packageCuts,
-            powerLoss: powerLoss, closing: closing)
+            cuts: packageCuts, powerLoss: powerLoss, closing: closing)
         versionRecorder = VersionRecorder(
             writer: writer, settings: settings, packs: packs, room: room, space: retention.space,
             owners: owners, kept: kept, unrecorded: unrecorded,
@@ -150,7 +149,7 @@ final class Recorder: @unchecked Sendable {
         adopter.forgetAdopted()
         adopter.removeMarks()
         tellVersionNews()
-        if !isPerforming { debounce.committed() }
+        if !isPerforming { journalChanged.current?() }
     }
 
     /// Starts the thread. `logged` are events that the last daemon may not have processed.
@@ -227,10 +226,10 @@ final class Recorder: @unchecked Sendable {
         index.isReplaying = !logged.isEmpty
         retention.time.restore()
         processor.restore(logged)
-        while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue {
+        while !processor.backlog.isEmpty, state.scan == nil, !pauses.isPaused, !closing.isOverdue {
             processor.applyBacklog()
         }
-        guard !isOverdue else { return false }
+        guard !closing.isOverdue else { return false }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
         scanner.missing.stashRecovery.recover(leftovers)
@@ -274,7 +273,7 @@ final class Recorder: @unchecked Sendable {
             publish()
             chunks.forgetStash()
             reserve.restore()
-            if state.scan == nil, backlog.isEmpty { retention.freeable.measure() }
+            if state.scan == nil, processor.backlog.isEmpty { retention.freeable.measure() }
             sleep()
         }
         publish()
@@ -286,10 +285,11 @@ final class Recorder: @unchecked Sendable {
     private func part() {
         closing.beginLastWork()
         guard events.waiting.count <= Recorder.closingEventsMax else { return }
-        while !isOverdue, !signal.look({ isAbandoned }) {
+        while !closing.isOverdue, !signal.look({ isAbandoned }) {
             processor.processEvents(now: true)
-            if isPaused { return }
-            if scanner.step() || settleMissing() || state.scan != nil || !backlog.isEmpty {
+            if pauses.isPaused { return }
+            if scanner.step() || settleMissing() || state.scan != nil || !processor.backlog.isEmpty
+            {
                 continue
             }
             let before = state.pending.all.mapValues(\.revision)
@@ -312,8 +312,8 @@ final class Recorder: @unchecked Sendable {
 
     /// Whether all events so far are processed, as far as that is possible now.
     private var areEventsProcessed: Bool {
-        if isPaused { return true }
-        guard backlog.isEmpty else { return false }
+        if pauses.isPaused { return true }
+        guard processor.backlog.isEmpty else { return false }
         return state.scan == nil ? state.unresolved.isEmpty : events.waiting.count == 0
     }
 
@@ -328,7 +328,7 @@ final class Recorder: @unchecked Sendable {
                 deadline, waiting.newest + Timestamp.span(seconds: debounce.settleSeconds))
         }
         if let measuringDue = retention.freeable.due { deadline = min(deadline, measuringDue) }
-        if !backlog.isEmpty || state.scan != nil { deadline = now }
+        if !processor.backlog.isEmpty || state.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
         if !reserve.isWhole {
@@ -352,7 +352,7 @@ final class Recorder: @unchecked Sendable {
 
     /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
     private func thin() -> Bool {
-        guard state.scan == nil, backlog.isEmpty, !isPaused else { return false }
+        guard state.scan == nil, processor.backlog.isEmpty, !pauses.isPaused else { return false }
         do {
             return try retention.thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
         } catch {
@@ -366,7 +366,8 @@ final class Recorder: @unchecked Sendable {
         reports.change {
             $0.eventsTaken = taken
             $0.pending =
-                state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1) + backlog.count
+                state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1)
+                + processor.backlog.count
             $0.isScanning = state.scan != nil
             $0.scannedItems = state.scan?.items ?? 0
         }
@@ -374,22 +375,8 @@ final class Recorder: @unchecked Sendable {
 }
 
 extension Recorder {
-    var report: RecorderReport { reports.report }
     var state: RecorderState {
         _read { yield writer.state }
         _modify { yield &writer.state }
-    }
-    var isPaused: Bool { pauses.isPaused }
-    var isOverdue: Bool { closing.isOverdue }
-
-    var device: RecordingDevice {
-        get { versionMaker.device }
-        set { versionMaker.device = newValue }
-    }
-    var backlog: [NotedEvent] { processor.backlog }
-
-    func tell(_ subject: String, _ message: String) { reports.tell(subject, message) }
-    func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
-        try writer.transact(body)
     }
 }

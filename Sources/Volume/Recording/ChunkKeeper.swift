@@ -38,7 +38,7 @@ final class ChunkKeeper {
     /// current version, wherever its bytes are now.
     func keepBytes(
         _ recording: inout Recording, _ priorContents: [CutPriorContent], _ live: LiveFile?,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         let item = recording.item
         // A file that is no version counts as the place of no chunk.
@@ -67,7 +67,7 @@ final class ChunkKeeper {
 
     /// Handles chunks of the previous current version that none of the present contents has.
     private func keepOlder(
-        _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
+        _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         guard let before = try currentManifest(of: recording.item.key) else { return }
         try settleLost(
@@ -83,7 +83,7 @@ final class ChunkKeeper {
     /// Handles chunks that exist nowhere else. The versions that need them are removed if the tree
     /// was edited while the volume was not mounted; otherwise this is damage and is reported.
     func settleLost(
-        _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
+        _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         guard !lost.isEmpty else { return }
         try rescue(lost, &places)
@@ -104,7 +104,7 @@ final class ChunkKeeper {
 
     /// After a crash a stash file may have been assigned to a document other than the one whose
     /// version needs it.
-    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
+    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkLocation])
         throws(VolumeError)
     {
         for entry in (try? stash.entries()) ?? [] where entry.kind != .preImages {
@@ -137,7 +137,7 @@ final class ChunkKeeper {
     /// same contents may be this one's previous state. Documents that are not recorded yet come
     /// first.
     private func rescueMoved(
-        _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkPlace]
+        _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         let lost = try missing(lost, places)
         guard !lost.isEmpty else { return }
@@ -179,7 +179,7 @@ final class ChunkKeeper {
         }
     }
     /// The chunks that are not in the chunk store.
-    func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<
+    func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkLocation]) throws(VolumeError) -> Set<
         Digest
     > {
         guard !ids.isEmpty else { return [] }
@@ -191,7 +191,7 @@ final class ChunkKeeper {
     /// Stores chunks of a file that has just been cut, reading only these chunks.
     private func store(
         _ ids: Set<Digest>, of manifest: Manifest, from source: some ContentSource,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         var source = source
         var wanted = try missing(ids, places)
@@ -208,36 +208,20 @@ final class ChunkKeeper {
             guard count == buffer.count, Digest.sha256(bytes) == chunk.id else {
                 throw VolumeError(.busy, "The content was changed while it was stored.")
             }
-            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
+            places[chunk.id] = try packs.append(chunk.id, bytes)
         }
     }
 
     func store(
         _ ids: Set<Digest>, from source: some ContentSource, _ size: Int64,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         var wanted = try missing(ids, places)
         guard !wanted.isEmpty else { return }
         _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
             try closing.check()
             guard wanted.remove(chunk.id) != nil else { return }
-            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
+            places[chunk.id] = try packs.append(chunk.id, bytes)
         }
-    }
-}
-
-extension ChunkPlace {
-    init(_ location: ChunkLocation) {
-        self.init(
-            pack: location.pack, offset: location.offset, storedLength: location.storedLength,
-            length: location.length)
-    }
-}
-
-extension ChunkLocation {
-    init(_ place: ChunkPlace) {
-        self.init(
-            pack: place.pack, offset: place.offset, storedLength: place.storedLength,
-            length: place.length)
     }
 }

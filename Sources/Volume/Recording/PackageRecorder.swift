@@ -21,10 +21,10 @@ struct PackageRecorder {
     let closing: ClosingTime
 
     func recordPackage(
-        _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkPlace]
+        _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Recording? {
         guard space.fits(work, item.key) else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         let prior = try writer.look { reader in
@@ -35,7 +35,7 @@ struct PackageRecorder {
         var isShownAgain = false
         if item.deleted == nil {
             guard let cut = try cutPackage(item, prior) else {
-                writer.postpone(item.key)
+                writer.state.pending.postpone(item.key)
                 if work.attempts > 8, !placeholders.contains(item.key) { writer.startScan() }
                 return nil
             }
@@ -43,7 +43,7 @@ struct PackageRecorder {
             isShownAgain = !cut.shownAgain.isEmpty && !work.priorContents.isEmpty
             if try canShowAgain(cut.shownAgain, item, work) {
                 contents.lost.notShown.current?(item.key)
-                writer.postpone(item.key)
+                writer.state.pending.postpone(item.key)
                 return nil
             }
             live = cut
@@ -89,7 +89,7 @@ struct PackageRecorder {
     /// Stores chunks that older versions need. A package from the hub has replaced this one,
     /// perhaps more than once, so the stash holds files of versions older than the current one.
     private func keepReplaced(
-        _ recording: Recording, _ live: Manifest?, _ places: inout [Digest: ChunkPlace]
+        _ recording: Recording, _ live: Manifest?, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         var stashed = recording
         stashed.work.priorContents.removeAll { $0.entry == nil }
@@ -110,7 +110,7 @@ struct PackageRecorder {
 
     /// Records a directory that was a package until now: keeps the bytes of its current version.
     func recordPriorPackage(
-        _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkPlace]
+        _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Recording? {
         let bytes = try writer.look { reader in
             try item.current.flatMap { try reader.manifest(of: $0) }
@@ -124,7 +124,7 @@ struct PackageRecorder {
     /// stash, file by file, or where the package or a part of it was moved.
     private func keepPackage(
         _ recording: inout Recording, _ prior: Manifest?, _ live: Manifest?,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         guard let prior else { return }
         var lost = try chunks.missing(prior.chunkIDs.subtracting(live?.chunkIDs ?? []), places)
@@ -154,7 +154,7 @@ struct PackageRecorder {
     /// version and so do not count as the place of any chunk.
     private func keepShown(
         _ recording: Recording, _ live: Manifest, _ prior: Manifest?,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         var needed = prior?.chunkIDs ?? []
         for (_, manifest) in recording.versions {
@@ -170,7 +170,7 @@ struct PackageRecorder {
     /// those below `part` are looked for below `path`.
     private func store(
         _ ids: Set<Digest>, ofFilesIn manifest: Manifest, below part: [Name], at path: [Name],
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         for entry in manifest.entries where !ids.isDisjoint(with: entry.chunks.map(\.id)) {
             let names = entry.names

@@ -11,7 +11,7 @@ extension PackageRecorder {
     /// `current`.
     func keepRecovered(
         _ recording: inout Recording, _ live: Manifest?, after current: Version?,
-        _ places: inout [Digest: ChunkPlace]
+        _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Version? {
         var stashed = recording
         stashed.work.priorContents.removeAll { !$0.isRecovered || $0.isBase || $0.entry == nil }

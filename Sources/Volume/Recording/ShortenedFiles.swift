@@ -91,7 +91,7 @@ struct ShortenedFiles {
         guard whole[..<index] == chunks[..<index], chunk.length >= last.length else { return false }
         if chunk == last { return true }
         guard let place = try writer.look({ try $0.place(of: chunk.id) }),
-            let bytes = try? packs.read(chunk.id, at: ChunkLocation(place))
+            let bytes = try? packs.read(chunk.id, at: place)
         else { return false }
         return bytes.withUnsafeBytes {
             Digest.sha256(UnsafeRawBufferPointer(rebasing: $0.prefix(Int(last.length)))) == last.id

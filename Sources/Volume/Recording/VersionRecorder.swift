@@ -82,7 +82,7 @@ struct VersionRecorder {
         do {
             let syncsEach = keys.count <= 8
             var recordings: [Recording] = []
-            var places: [Digest: ChunkPlace] = [:]
+            var places: [Digest: ChunkLocation] = [:]
             let started = cl_clock_monotonic_ns()
             try writer.readBatch { () throws(VolumeError) in
                 defer { contents.endBatch() }
@@ -121,7 +121,7 @@ struct VersionRecorder {
         return count
     }
 
-    private func commit(_ recordings: [Recording], _ places: [Digest: ChunkPlace])
+    private func commit(_ recordings: [Recording], _ places: [Digest: ChunkLocation])
         throws(VolumeError)
     {
         guard !recordings.isEmpty || !places.isEmpty else { return }
@@ -184,7 +184,7 @@ struct VersionRecorder {
         } else {
             writer.state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { writer.state.pending[key]?.save = nil }
-            writer.postpone(key)
+            writer.state.pending.postpone(key)
         }
     }
 
@@ -221,7 +221,7 @@ struct VersionRecorder {
     }
 
     /// Cuts one document. Returns nil if there is nothing to commit, now or at all.
-    private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkPlace])
+    private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkLocation])
         throws(VolumeError) -> Recording?
     {
         guard let work = writer.state.pending[key] else { return nil }
@@ -241,13 +241,13 @@ struct VersionRecorder {
         } catch {
             if error.code == .full { throw error }
             if error.code != .busy { reports.tell("document \(key)", error.message) }
-            writer.postpone(key)
+            writer.state.pending.postpone(key)
             return nil
         }
     }
 
     private func recordFile(
-        _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkPlace]
+        _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Recording? {
         var recording = Recording(item: item, work: work)
         var live: LiveFile?
@@ -283,18 +283,18 @@ struct VersionRecorder {
         }
         tell(item, of: log)
         guard space.fits(work, item.key) else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         guard let priorContents = try contents.openPriorContents(&recording, live) else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         try addVersions(&recording, priorContents, live)
         try chunks.keepBytes(&recording, priorContents, live, &places)
         if let live, live.isHeld, FileSnapshot(of: live.descriptor.raw).differs(from: live.snapshot)
         {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return nil
         }
         reports.untell("document \(item.key)")
@@ -310,7 +310,7 @@ struct VersionRecorder {
         let age = cl_clock_monotonic_ns() - work.since
         guard !work.priorContents.isEmpty, age > Timestamp.span(seconds: settings.busySeconds)
         else {
-            writer.postpone(item.key)
+            writer.state.pending.postpone(item.key)
             return false
         }
         recording.isLiveDeferred = true
@@ -333,7 +333,7 @@ struct VersionRecorder {
     /// The name shows something else: an event about that is still to come, or the tree was changed
     /// without the mount.
     private func notFound(_ item: Item, _ work: PendingDocument) -> Recording? {
-        writer.postpone(item.key)
+        writer.state.pending.postpone(item.key)
         if work.attempts > 4, writer.state.scan == nil {
             // Its prior contents stay; the scan finds out what became of the document.
             writer.startScan()

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 import Synchronization
 
 /// An event with its time and number.
@@ -39,16 +40,15 @@ package final class EventQueue: Sendable {
     }
 
     private let state: Mutex<State>
-    private let onFirst: @Sendable () -> Void
+    /// Called when an event is appended to an empty queue.
+    let onFirst = CallbackSlot<@Sendable () -> Void>()
     private let directory: Int32
 
     /// - Parameters:
     ///   - directory: A descriptor of the store.
     ///   - last: The sequence number of the last event that was ever appended.
-    ///   - onFirst: Called when an event is appended to an empty queue.
-    init(directory: Int32, last: UInt64, onFirst: @escaping @Sendable () -> Void) {
+    init(directory: Int32, last: UInt64) {
         state = Mutex(State(log: EventLog(directory: directory), sequence: last))
-        self.onFirst = onFirst
         self.directory = directory
     }
 
@@ -64,7 +64,7 @@ package final class EventQueue: Sendable {
             for event in more { state.note(event, at: time) }
             return isFirst
         }
-        if isFirst { onFirst() }
+        if isFirst { onFirst.current?() }
     }
 
     func takeAll() -> [NotedEvent] {

@@ -68,9 +68,9 @@ struct JournalRepair {
     private func reindex(_ journal: Journal) throws(VolumeError) {
         let packs = try PackStore(directory: store.chunksPath)
         let bad = Set(packs.verify().compactMap(\.id))
-        var places: [(Digest, ChunkPlace)] = []
+        var places: [(Digest, ChunkLocation)] = []
         _ = packs.scan { id, location in
-            if !bad.contains(id) { places.append((id, ChunkPlace(location))) }
+            if !bad.contains(id) { places.append((id, location)) }
         }
         try journal.write { t in
             for (id, place) in places where try t.place(of: id) == nil {

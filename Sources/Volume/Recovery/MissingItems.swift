@@ -233,7 +233,7 @@ final class MissingItems {
     private func mergeNewItem(_ place: Item, to item: Item, _ t: Transaction) throws {
         // It is a document with versions of its own, which are kept.
         guard place.latest == 0 else { return try index.removeItem(place, t) }
-        writer.transferContent(from: place.key, to: item.key)
+        writer.state.pending.transferContent(from: place.key, to: item.key)
         if try t.isKnownToHub(place) { return try index.removeItem(place, t) }
         try t.removeRow(place.key)
     }
@@ -259,7 +259,7 @@ final class MissingItems {
         if item.kind == .file || item.kind == .package, item.latest > 0 {
             // Its bytes may exist under another name; otherwise they are lost.
             if item.kind == .file { index.need(item, FileSnapshot(item)) }
-            writer.touch(item.key) { $0.isFound = true }
+            writer.state.pending.touch(item.key) { $0.isFound = true }
         }
         try index.removeItem(item, t)
     }

@@ -215,7 +215,7 @@ struct Parts {
         var wrong: Set<Digest> = []
         try journal.read { reader in
             try reader.forEachChunk { id, place in
-                if found[id] != ChunkLocation(place) { wrong.insert(id) }
+                if found[id] != place { wrong.insert(id) }
             }
         }
         guard mayLack || !wrong.isEmpty else { return }
@@ -224,8 +224,8 @@ struct Parts {
         var lost: Set<Digest> = []
         for id in wrong {
             guard let place = try journal.read({ try $0.place(of: id) }) else { continue }
-            if (try? packs.read(id, at: ChunkLocation(place))) != nil {
-                found[id] = ChunkLocation(place)
+            if (try? packs.read(id, at: place)) != nil {
+                found[id] = place
             } else if found[id] == nil || bad.contains(id) {
                 lost.insert(id)
             }
@@ -243,7 +243,7 @@ struct Parts {
         let (places, missing) = (found.filter { !bad.contains($0.key) }, lost)
         try journal.write { t in
             try t.removeChunks(missing)
-            for (id, location) in places { try t.setPlace(id, ChunkPlace(location)) }
+            for (id, location) in places { try t.setPlace(id, location) }
         }
     }
 }

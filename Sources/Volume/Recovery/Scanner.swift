@@ -206,22 +206,33 @@ final class Scanner {
     private func isLeftToEvents(
         _ name: Name, in parent: Int64, _ known: Item?, _ snapshot: FileSnapshot, _ t: Reader
     ) throws -> Bool {
-        guard snapshot.isFile || snapshot.isDirectory, known?.inode != snapshot.inode,
-            known?.inode != 0, !events.isProcessed, !settings.has(.scanIgnoresEvents),
-            try known != nil || t.hasItem(inode: snapshot.inode)
+        guard !events.isProcessed, !settings.has(.scanIgnoresEvents),
+            try contradictsJournal(known, snapshot, t),
+            try isExplained(name, in: parent, known, snapshot, t)
+                || settings.has(.settlesBeforeEvents)
         else { return false }
-        changes.add(processor.backlog)
-        changes.add(events.waiting(after: changes.last))
-        var isExplained = changes.contains(snapshot.inode)
-        if let known, changes.contains(known.inode) { isExplained = true }
-        if let directory = try t.item(parent)?.inode,
-            changes.contains(DirectoryEntry(directory: directory, name: name))
-        {
-            isExplained = true
-        }
-        guard isExplained || settings.has(.settlesBeforeEvents) else { return false }
         writer.state.namesToRescan.append(Scan.Entry(parent: parent, name: name))
         return true
+    }
+
+    private func contradictsJournal(_ known: Item?, _ snapshot: FileSnapshot, _ t: Reader) throws
+        -> Bool
+    {
+        guard snapshot.isFile || snapshot.isDirectory else { return false }
+        guard let known else { return try t.hasItem(inode: snapshot.inode) }
+        return known.inode != 0 && known.inode != snapshot.inode
+    }
+
+    /// Whether an event that is not processed yet is about the name or one of the two inodes.
+    private func isExplained(
+        _ name: Name, in parent: Int64, _ known: Item?, _ snapshot: FileSnapshot, _ t: Reader
+    ) throws -> Bool {
+        changes.add(processor.backlog)
+        changes.add(events.waiting(after: changes.last))
+        if changes.contains(snapshot.inode) { return true }
+        if let known, changes.contains(known.inode) { return true }
+        guard let directory = try t.item(parent)?.inode else { return false }
+        return changes.contains(DirectoryEntry(directory: directory, name: name))
     }
 
     /// Notes that the attribute that makes a directory a package was set or removed.

@@ -103,9 +103,9 @@ struct StashRecovery {
             guard !keys.isEmpty else { continue }
             // The daemon may have been killed after the bytes were moved aside and before that was
             // noted, so other documents may have prior contents in this inode.
-            writer.transferContent(entry)
+            writer.state.pending.transferContent(entry)
             for key in keys {
-                writer.attach(entry, to: key, isRecovered: true)
+                writer.state.pending.attach(entry, to: key, isRecovered: true)
                 guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {
                     continue
                 }

@@ -146,7 +146,7 @@ struct TreeRebuilding {
         guard let manifest = Manifest(encoded: bytes) else { return version.size == 0 }
         return manifest.chunkIDs.allSatisfy { id in
             guard let place = try? journal.read({ try $0.place(of: id) }) else { return false }
-            return (try? packs.read(id, at: ChunkLocation(place))) != nil
+            return (try? packs.read(id, at: place)) != nil
         }
     }
 
@@ -156,7 +156,7 @@ struct TreeRebuilding {
             guard let place = try journal.read({ try $0.place(of: chunk.id) }) else {
                 throw VolumeError(.damaged, "Chunk \(chunk.id) is not in the packs.")
             }
-            let bytes = try packs.read(chunk.id, at: ChunkLocation(place))
+            let bytes = try packs.read(chunk.id, at: place)
             do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
                 throw VolumeError(
                     error == .noSpace ? .full : .system,

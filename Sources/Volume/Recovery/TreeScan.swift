@@ -6,10 +6,10 @@ package struct TreeScan: Sendable {
     let recorder: Recorder
 
     /// Whether the tree or a part of it is being compared with the journal.
-    package var isRunning: Bool { recorder.signal.look { recorder.report.isScanning } }
+    package var isRunning: Bool { recorder.reports.report.isScanning }
 
     /// The number of documents that are missing from the tree and not treated as deleted.
-    package var missingDocuments: Int { recorder.signal.look { recorder.report.missing } }
+    package var missingDocuments: Int { recorder.reports.report.missing }
 
     /// Treats these as deleted from now on, because a person says so.
     package func acceptMissing() throws(VolumeError) {
@@ -22,7 +22,7 @@ package struct TreeScan: Sendable {
     package func recheck(_ path: [Name]) {
         recorder.signal.change {
             recorder.tasks.append { recorder in
-                try? recorder.transact { t in try recorder.recheck(path, t) }
+                try? recorder.writer.transact { t in try recorder.recheck(path, t) }
             }
         }
     }

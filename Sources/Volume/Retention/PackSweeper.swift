@@ -57,12 +57,11 @@ struct PackSweeper {
 
     private func compact(_ pack: UInt32, _ needed: Int) throws(VolumeError) {
         let moved = try packs.compact(pack) { id, location in
-            ((try? journal.read { try $0.place(of: id) }) ?? nil).map(ChunkLocation.init)
-                == location
+            (try? journal.read { try $0.place(of: id) }) == location
         }
         // Needed chunks that were not found are damaged; the pack stays for `fsctl doctor`.
         guard moved.count >= needed else { return }
-        try journal.write { t in try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) }) }
+        try journal.write { t in try t.movePlaces(moved) }
         // Another journal may need chunks that this one does not know.
         if pack <= (try journal.read { try Parts.State($0) }).foreignPack {
             try packs.quarantine(pack: pack)

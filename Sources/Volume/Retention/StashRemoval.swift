@@ -182,7 +182,7 @@ final class StashRemoval {
                 let logs = state.pending[key]?.logs(of: inode, readThrough: log) ?? []
                 sum.versions += try drop(logs, from: key, t)
                 // What the file holds until the program closes it is nobody's save.
-                writer.touch(key) { $0.isWriting = true }
+                writer.state.pending.touch(key) { $0.isWriting = true }
             }
             gone = sum
         }
@@ -205,7 +205,7 @@ final class StashRemoval {
     private func drop(_ entries: [Stash.Entry], from key: Int64, _ t: Transaction) throws -> Int {
         guard let item = try t.item(key) else { return 0 }
         let due = writer.state.pending[key]?.due
-        writer.touch(key) { work in
+        writer.state.pending.touch(key) { work in
             work.priorContents.removeAll { $0.entry.map(entries.contains) ?? false }
         }
         // A package still waits until nothing changes it.

@@ -9,8 +9,6 @@ package struct Writing: Sendable {
     var baseline: FileSnapshot?
     /// The program that opened it for writing last.
     var actor = Actor(process: 0, uid: 0, program: "")
-    /// Whether the recorder was told that it is open.
-    var isAnnounced = false
     /// Whether its old contents were put into the stash for the first writer.
     var isSecured = false
     /// For a large file, the pre-image log in which handles save what they are about to overwrite.
@@ -30,11 +28,6 @@ package struct Writing: Sendable {
     var boundaries: [Boundary] = []
 
     package init() {}
-
-    mutating func announce(_ inode: UInt64, in contents: OpenContents) {
-        isAnnounced = true
-        contents.opened(inode)
-    }
 
     mutating func addUnsynced(_ stash: String) {
         if unsynced.count >= Writing.unsyncedMax { unsynced.removeFirst() }

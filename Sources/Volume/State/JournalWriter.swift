@@ -8,10 +8,8 @@ import Model
 final class JournalWriter {
     let journal: Journal
     private let stash: Stash
-    private let settings: Settings
-    private let debounce: Debounce
     let barrier: WriteBarrier
-    var state = RecorderState()
+    var state: RecorderState
     /// Whether the present transaction describes names that may not be on the disk yet.
     var describesNames = false
     /// The journal as it was when the current batch of recordings began.
@@ -26,12 +24,11 @@ final class JournalWriter {
     init(journal: Journal, stash: Stash, settings: Settings, debounce: Debounce) {
         self.journal = journal
         self.stash = stash
-        self.settings = settings
-        self.debounce = debounce
         barrier = WriteBarrier(directory: stash.directory)
-        if barrier.commitsParts {
-            state.unfinished = UnfinishedFiles(marks: OpenMarks(directory: stash.directory))
-        }
+        let marks = barrier.commitsParts ? OpenMarks(directory: stash.directory) : nil
+        state = RecorderState(
+            pending: PendingTable(debounce: debounce, postponeSeconds: settings.postponeSeconds),
+            unfinished: UnfinishedFiles(marks: marks))
     }
 
     /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.
@@ -108,77 +105,6 @@ final class JournalWriter {
         state.filesToRemove = []
     }
 
-    // MARK: Pending documents
-
-    /// Creates or changes a pending document, and records it soon.
-    func touch(_ key: Int64, _ change: (inout PendingDocument) -> Void = { _ in }) {
-        let now = cl_clock_monotonic_ns()
-        var work = state.pending[key] ?? PendingDocument(now: now)
-        change(&work)
-        work.revision += 1
-        work.due = now + Timestamp.span(seconds: debounce.settleSeconds)
-        work.attempts = 0
-        state.pending[key] = work
-    }
-
-    /// Records the document later: after a moment, then after twice that, at most after a minute.
-    func postpone(_ key: Int64) {
-        guard var work = state.pending[key] else { return }
-        work.attempts += 1
-        let seconds = min(60, settings.postponeSeconds * Double(1 << min(work.attempts - 1, 10)))
-        work.due = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
-        state.pending[key] = work
-    }
-
-    /// Prior contents that were in another file of the tree are in the stash now. Returns whether
-    /// the stash file is a content of a document, and not only needed to read others.
-    @discardableResult
-    func transferContent(_ entry: Stash.Entry) -> Bool {
-        var isContent = false
-        for dependent in state.pending.dependents[entry.inode] ?? []
-        where transferContent(entry, dependent) {
-            isContent = true
-        }
-        return isContent
-    }
-
-    private func transferContent(_ entry: Stash.Entry, _ dependent: Int64) -> Bool {
-        guard state.pending[dependent] != nil else { return false }
-        var isContent = false
-        touch(dependent) { isContent = $0.moveToStash(entry) }
-        return isContent
-    }
-
-    /// Keeps the document's present file readable for its pre-image logs, because the document is
-    /// about to get another inode or none.
-    func follow(_ item: Item) {
-        guard item.inode != 0, state.pending[item.key]?.readsThrough(item.inode) == true
-        else { return }
-        touch(item.key) { $0.priorContents.append(.base(item.inode)) }
-    }
-
-    /// Adds a stash file as the newest of a document's prior contents.
-    func attach(
-        _ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false, isUnsaved: Bool = false
-    ) {
-        touch(key) {
-            if isRecovered { return $0.insert(recovered: entry) }
-            $0.replace(by: .stash(entry), isUnsaved: isUnsaved)
-        }
-    }
-
-    /// Merges a pending document into another, because both are one document.
-    func transferContent(from twin: Int64, to key: Int64) {
-        guard let work = state.pending[twin] else { return }
-        touch(key) { known in
-            known.priorContents += work.priorContents
-            // The end of the writing was noted for the item that had the inode then.
-            if work.save != nil { known.isWriting = work.isWriting }
-            known.save = work.save ?? known.save
-        }
-        state.pending[twin] = nil
-    }
-
     // MARK: Scans
 
     /// Compares the whole tree with the journal, before further events are processed.
@@ -209,7 +135,7 @@ final class JournalWriter {
     func writePriorContents(_ t: Transaction) throws {
         for entry in state.pending.takeUnclaimed() {
             // Documents that expect this inode in the tree find it in the stash now.
-            if entry.kind == .displaced { transferContent(entry) }
+            if entry.kind == .displaced { state.pending.transferContent(entry) }
             if !state.pending.needs(entry), !state.unresolved.contains(entry) {
                 state.filesToRemove.append(entry.file)
             }
@@ -245,7 +171,7 @@ final class JournalWriter {
         }
         for (key, priorContents) in known {
             state.written[key, default: 0] += priorContents.count
-            touch(key) { $0.priorContents += priorContents }
+            state.pending.touch(key) { $0.priorContents += priorContents }
         }
     }
 
@@ -260,7 +186,7 @@ final class JournalWriter {
                 else { continue }
                 var moved = snapshot
                 moved.inode = item.inode
-                touch(key) { $0.priorContents[index].place = .elsewhere(moved) }
+                state.pending.touch(key) { $0.priorContents[index].place = .elsewhere(moved) }
             }
         }
         state.copies.removeAll()

@@ -32,7 +32,8 @@ package final class OpenContents: Sendable {
         }
     }
 
-    func closed(_ inode: UInt64) { _ = state.withLock { $0.open.remove(inode) } }
+    /// Returns whether it was open.
+    func closed(_ inode: UInt64) -> Bool { state.withLock { $0.open.remove(inode) } != nil }
 
     /// Called after fsync(2), before the program is answered: what it has synced is no part of a
     /// save. If this fails, the file gets no version after a loss of power until it is saved again.

@@ -1,6 +1,11 @@
+import CLinux
+import Model
+
 /// The pending documents, and the indexes of the stash files and inodes that they need. All changes
 /// go through the subscript, which keeps the indexes in step.
 struct PendingTable {
+    private let debounce: Debounce
+    private let postponeSeconds: Double
     private var documents = RevertibleDictionary<Int64, PendingDocument>()
     /// The documents that need a stash file, by its name.
     private var users: [String: Set<Int64>] = [:]
@@ -14,6 +19,10 @@ struct PendingTable {
     /// Stash files that are no longer needed, or that were not assigned to a document.
     private var left: [Stash.Entry] = []
     private var marked: (changed: Set<Int64>, left: [Stash.Entry])?
+
+    init(debounce: Debounce, postponeSeconds: Double) {
+        (self.debounce, self.postponeSeconds) = (debounce, postponeSeconds)
+    }
 
     var all: [Int64: PendingDocument] { documents.values }
 
@@ -39,6 +48,71 @@ struct PendingTable {
 
     /// Notes a stash file that is removed unless a document needs it when the transaction ends.
     mutating func leave(_ entry: Stash.Entry) { left.append(entry) }
+
+    // MARK: Changing documents
+
+    /// Creates or changes a pending document, and has it recorded soon.
+    mutating func touch(_ key: Int64, _ change: (inout PendingDocument) -> Void = { _ in }) {
+        let now = cl_clock_monotonic_ns()
+        var work = self[key] ?? PendingDocument(now: now)
+        change(&work)
+        work.revision += 1
+        work.due = now + Timestamp.span(seconds: debounce.settleSeconds)
+        work.attempts = 0
+        self[key] = work
+    }
+
+    /// Has the document recorded later: after a moment, then after twice that, at most after a
+    /// minute.
+    mutating func postpone(_ key: Int64) {
+        guard var work = self[key] else { return }
+        work.attempts += 1
+        let seconds = min(60, postponeSeconds * Double(1 << min(work.attempts - 1, 10)))
+        work.due = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
+        self[key] = work
+    }
+
+    /// Prior contents that were in another file of the tree are in the stash now. Returns whether
+    /// the stash file is a content of a document, and not only needed to read others.
+    @discardableResult
+    mutating func transferContent(_ entry: Stash.Entry) -> Bool {
+        var isContent = false
+        for dependent in dependents[entry.inode] ?? [] where self[dependent] != nil {
+            touch(dependent) { if $0.moveToStash(entry) { isContent = true } }
+        }
+        return isContent
+    }
+
+    /// Merges a pending document into another, because both are one document.
+    mutating func transferContent(from twin: Int64, to key: Int64) {
+        guard let work = self[twin] else { return }
+        touch(key) { known in
+            known.priorContents += work.priorContents
+            // The end of the writing was noted for the item that had the inode then.
+            if work.save != nil { known.isWriting = work.isWriting }
+            known.save = work.save ?? known.save
+        }
+        self[twin] = nil
+    }
+
+    /// Keeps a document's present file readable for its pre-image logs, because the document is
+    /// about to get another inode or none.
+    mutating func follow(_ key: Int64, inode: UInt64) {
+        guard inode != 0, self[key]?.readsThrough(inode) == true else { return }
+        touch(key) { $0.priorContents.append(.base(inode)) }
+    }
+
+    /// Adds a stash file as the newest of a document's prior contents.
+    mutating func attach(
+        _ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false, isUnsaved: Bool = false
+    ) {
+        touch(key) {
+            if isRecovered { return $0.insert(recovered: entry) }
+            $0.replace(by: .stash(entry), isUnsaved: isUnsaved)
+        }
+    }
+
+    // MARK: Transactions
 
     mutating func mark() {
         documents.mark()

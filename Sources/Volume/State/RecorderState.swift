@@ -37,7 +37,7 @@ struct RecorderState {
     var locations = RevertibleDictionary<UInt64, Location>()
     /// Files in packages by inode.
     var packaged = RevertibleDictionary<UInt64, Int64>()
-    var pending = PendingTable()
+    var pending: PendingTable
     var tombstones = RevertibleDictionary<DirectoryEntry, Tombstone>()
     /// The entry of a file that holds prior contents of documents but is not an item itself.
     var untrackedFiles = RevertibleDictionary<UInt64, DirectoryEntry>()
@@ -48,7 +48,7 @@ struct RecorderState {
     var copies = RevertibleDictionary<UInt64, Int64>()
     /// What was moved out of each package since it was last recorded.
     var movedParts = RevertibleDictionary<Int64, [MovedPart]>()
-    var unfinished = UnfinishedFiles()
+    var unfinished: UnfinishedFiles
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
     /// Stash files to remove once the transaction is committed.
@@ -74,6 +74,10 @@ struct RecorderState {
     var marked: [TaggedFile] = []
     /// Messages about versions to send once the transaction is committed.
     var versionNews: [VersionNews] = []
+
+    init(pending: PendingTable, unfinished: UnfinishedFiles) {
+        (self.pending, self.unfinished) = (pending, unfinished)
+    }
 
     typealias VersionNews = (VersionChange, [Identifier], [Name])
     private var before:

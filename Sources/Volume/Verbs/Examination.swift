@@ -41,7 +41,7 @@ package struct Examination {
     private var stored: [Digest: ChunkLocation] = [:]
     /// Files that may hold only a part of a save.
     private var lostSaves: LostSaves?
-    private var newPlaces: [Digest: ChunkPlace] = [:]
+    private var newPlaces: [Digest: ChunkLocation] = [:]
     /// Documents with prior contents that are not recorded yet.
     private var waiting: Set<Int64> = []
 
@@ -99,7 +99,7 @@ package struct Examination {
         var wrong: [Digest] = []
         try journal.read { reader in
             try reader.forEachChunk { id, place in
-                if found[id] != ChunkLocation(place) { wrong.append(id) }
+                if found[id] != place { wrong.append(id) }
             }
         }
         let aside = try packs.quarantinedPacks()
@@ -112,17 +112,17 @@ package struct Examination {
         // A chunk may have several records; the index may point at any that is whole.
         for id in wrong {
             guard let place = try journal.read({ try $0.place(of: id) }) else { continue }
-            if (try? packs.read(id, at: ChunkLocation(place))) != nil {
-                stored[id] = ChunkLocation(place)
+            if (try? packs.read(id, at: place)) != nil {
+                stored[id] = place
             } else if let location = found[id] {
-                repairIndex(id, ChunkPlace(location))
+                repairIndex(id, location)
             } else {
                 stored[id] = nil
             }
         }
     }
 
-    private mutating func repairIndex(_ id: Digest, _ place: ChunkPlace) {
+    private mutating func repairIndex(_ id: Digest, _ place: ChunkLocation) {
         newPlaces[id] = place
         add(
             repairs ? .repaired : .note, "chunk \(id)",
@@ -350,7 +350,7 @@ extension Examination {
         var examination = Examination(
             tree: volume.root, stash: volume.stash, journal: volume.journal, packs: volume.packs,
             repairs: repair, progress: progress)
-        let rebuilt = recorder.signal.look { recorder.report.problems["parts"] }
+        let rebuilt = recorder.reports.report.problems["parts"]
         let notes = rebuilt.map { [Finding(severity: .note, subject: "store", message: $0)] } ?? []
         return notes + examination.run()
     }

@@ -54,9 +54,7 @@ package final class FileWriting: Sendable {
             writing.baseline = nil
             writing.writers += 1
             writing.actor = actor
-            if !traits.contains(.local) {
-                writing.announce(UInt64(status.st_ino), in: openContents)
-            }
+            if !traits.contains(.local) { openContents.opened(UInt64(status.st_ino)) }
             return .direct
         }
         let snapshot = FileSnapshot(status)
@@ -90,7 +88,7 @@ package final class FileWriting: Sendable {
             if let needed { return .slow(needed) }
             writing.baseline = snapshot
             if !traits.contains(.local) {
-                writing.announce(snapshot.inode, in: openContents)
+                openContents.opened(snapshot.inode)
                 if !writing.isSecured { events.append(.opened(inode: snapshot.inode)) }
             }
         }
@@ -121,19 +119,16 @@ package final class FileWriting: Sendable {
         let found = cl_fstat(file, &status) == 0
         settleBoundaries(&writing, inode: UInt64(status.st_ino), unique: unique)
         guard writing.writers == 0 else { return }
-        let (isSecured, isLate, isAnnounced) = (
-            writing.isSecured, writing.isLate, writing.isAnnounced
-        )
+        let (isSecured, isLate) = (writing.isSecured, writing.isLate)
         writing.preImages = nil
         writing.isSecured = false
         writing.isLate = false
-        writing.isAnnounced = false
         guard found else { return }
         let snapshot = FileSnapshot(status)
-        openContents.closed(snapshot.inode)
+        let isKnown = openContents.closed(snapshot.inode)
         guard !traits.contains(.local) else {
             // It got a local name while it was open.
-            if isAnnounced { events.append(.closed(inode: snapshot.inode)) }
+            if isKnown { events.append(.closed(inode: snapshot.inode)) }
             return
         }
         if let baseline = writing.baseline, !snapshot.differs(from: baseline) {

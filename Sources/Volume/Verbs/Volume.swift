@@ -22,7 +22,7 @@ package final class Volume: Sendable {
     package let settings: Settings
     package let journal: Journal
     package let readOnly = ReadOnlyFlag()
-    let recorder: Recorder
+    package let recorder: Recorder
 
     // What serves the requests of programs.
     package let names: TreeNames
@@ -90,10 +90,7 @@ package final class Volume: Sendable {
         // The directory must be cleared before anything new is prepared.
         let displaced = incoming.clear()
         room = Room(directory: store.directory.raw, settings: settings)
-        // The recorder is created after the queue that wakes it.
-        let wake = CallbackSlot<@Sendable () -> Void>()
-        events = EventQueue(
-            directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
+        events = EventQueue(directory: store.directory.raw, last: lastEvent)
         let (kept, unrecorded) = (KeptContents(), UnrecordedContents())
         recorder = Recorder(
             tree: tree, stash: stash, journal: journal, packs: packs,
@@ -130,12 +127,12 @@ package final class Volume: Sendable {
         scan = TreeScan(recorder: recorder)
         downloads = Downloads(items: items, hydration: hydration, room: room, pinned: pinned)
         eviction = Eviction(items: items, hydration: hydration, openFiles: openFiles)
-        connect(wake)
+        connect()
     }
 
-    private func connect(_ wake: CallbackSlot<@Sendable () -> Void>) {
+    private func connect() {
         journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
-        wake.set { [weak recorder, room] in
+        events.onFirst.set { [weak recorder, room] in
             recorder?.wake()
             room.poke()
         }
@@ -184,8 +181,10 @@ package final class Volume: Sendable {
                 journal, wasClosed: isClean, opened: settings.clocks.files(store.opened),
                 settings.clocks, OpenMarks(directory: store.stash.raw)),
             log: log)
-        if let problem { volume.recorder.tell("healed journal", problem) }
-        if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
+        if let problem { volume.recorder.reports.tell("healed journal", problem) }
+        if !rebuilt.isEmpty {
+            volume.recorder.reports.tell("parts", rebuilt.joined(separator: " "))
+        }
         return volume
     }
 
@@ -203,17 +202,6 @@ package final class Volume: Sendable {
         // A label or a confirmation by the hub may have changed it.
         if !recorder.freeable.isCurrent(at: journal.transactionCount) { recorder.wake() }
         return recorder.freeable.bytes
-    }
-
-    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
-    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
-    /// the transaction is rolled back.
-    ///
-    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
-    package func perform<Result: Sendable>(
-        _ body: @escaping @Sendable (Transaction) throws -> Result
-    ) throws(VolumeError) -> Result {
-        try recorder.perform { _, t in try body(t) }
     }
 
     /// Counters that only grow, for tests of costs.
@@ -263,9 +251,8 @@ package final class Volume: Sendable {
             store.reserve.keepRest()
             // After problems, the next opening checks the whole journal. Contents that are not
             // recorded may not be on the disk either.
-            let isRecorded = recorder.signal.look {
-                recorder.report.problems.isEmpty && recorder.report.pending == 0
-            }
+            let report = recorder.reports.report
+            let isRecorded = report.problems.isEmpty && report.pending == 0
             let isInOrder = isRecorded && events.waiting.count == 0
             if isInOrder { store.setCleanMark() }
         } catch {
@@ -317,7 +304,7 @@ package final class Volume: Sendable {
 extension Volume {
     /// Gives this store another device id.
     package func become(_ device: Identifier) throws(VolumeError) {
-        try perform { t in try t.set("device", to: device.description) }
+        try recorder.perform { _, t in try t.set("device", to: device.description) }
         ownIdentity.withLock { $0.device = device }
     }
 }

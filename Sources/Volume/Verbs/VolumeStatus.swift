@@ -33,7 +33,7 @@ package struct VolumeStatus: Sendable {
 
 extension VolumeStatus {
     package init(of volume: Volume) throws(VolumeError) {
-        var report = volume.recorder.signal.look { volume.recorder.report }
+        var report = volume.recorder.reports.report
         report.problems.merge(report.losses) { $1 }
         let counts = try volume.journal.read { reader in
             (

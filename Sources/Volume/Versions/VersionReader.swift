@@ -52,7 +52,7 @@ package struct VersionReader: Sendable {
         var damage: VolumeError?
         if let place = try journal.read({ try $0.place(of: chunk.id) }) {
             do throws(VolumeError) {
-                return try packs.read(chunk.id, at: ChunkLocation(place))
+                return try packs.read(chunk.id, at: place)
             } catch {
                 // The tree or the hub may have the chunk too.
                 damage = error
@@ -76,7 +76,7 @@ package struct VersionReader: Sendable {
         if recorder.catchUp(with: .item(key), timeoutSeconds: 5),
             let place = try journal.read({ try $0.place(of: chunk.id) })
         {
-            return try packs.read(chunk.id, at: ChunkLocation(place))
+            return try packs.read(chunk.id, at: place)
         }
         throw VolumeError(
             .damaged,
@@ -211,10 +211,9 @@ package struct VersionReader: Sendable {
 
     private func keep(_ chunks: [Digest: [UInt8]]) throws(VolumeError) {
         try recorder.perform { recorder, t in
-            var places: [Digest: ChunkPlace] = [:]
+            var places: [Digest: ChunkLocation] = [:]
             for (id, bytes) in chunks where try t.place(of: id) == nil {
-                places[id] = ChunkPlace(
-                    try bytes.withUnsafeBytes { try recorder.packs.append(id, $0) })
+                places[id] = try bytes.withUnsafeBytes { try recorder.packs.append(id, $0) }
             }
             try recorder.packs.sync()
             for (id, place) in places { try t.setPlace(id, place) }

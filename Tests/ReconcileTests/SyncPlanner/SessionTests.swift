@@ -15,7 +15,7 @@ import Testing
             let id = Identifier.item(place)
             journal.images[id] = Image(kind: .directory, parent: .root, name: "\(place)")
             journal.unsent.insert(id)
-            let draft = planner.draft(id, in: &journal)
+            let draft = planner.comparison.draft(id, in: &journal)
             #expect(planner.enqueue(draft, in: &journal).map(\.id.number) == [UInt64(place)])
         }
         planner.willSend(upTo: number, in: &journal)
@@ -65,7 +65,7 @@ import Testing
         let id = Identifier.item(1)
         journal.images[id]!.isAlive = false
         journal.unsent.insert(id)
-        let draft = planner.draft(id, in: &journal)
+        let draft = planner.comparison.draft(id, in: &journal)
         #expect(draft.isDeletion)
         #expect(planner.enqueue(draft, in: &journal).isEmpty)
         _ = planner.take(page(2), answered: 2, in: &journal)

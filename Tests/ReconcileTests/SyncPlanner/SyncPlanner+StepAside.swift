@@ -10,7 +10,7 @@ extension SyncPlanner {
         -> [Operation]
     {
         var session = try table.session()
-        let draft = try self.draft(id, in: &table)
+        let draft = try comparison.draft(id, in: &table)
         guard !session.isBehind, !session.isFresh, draft.waitsFor == nil, !draft.isWaiting,
             try table.mirror(id)?.state != .underway, let placement = draft.placement,
             try comparison.obstacles(to: placement, of: id, &table).between.isEmpty,

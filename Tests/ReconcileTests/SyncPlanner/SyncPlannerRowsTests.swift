@@ -59,7 +59,7 @@ import Testing
 
     mutating func tell(_ who: Int, _ items: Int...) {
         for item in items {
-            let draft = planner.draft(.item(item), in: &journals[who])
+            let draft = planner.comparison.draft(.item(item), in: &journals[who])
             _ = planner.enqueue(draft, in: &journals[who])
         }
         send(who)
@@ -98,7 +98,7 @@ import Testing
                 pull(who)
                 for id in journals[who].due { _ = bring(who, id) }
                 for id in journals[who].toSend {
-                    let draft = planner.draft(id, in: &journals[who])
+                    let draft = planner.comparison.draft(id, in: &journals[who])
                     if planner.isCovered(draft, in: &journals[who]) { continue }
                     _ = planner.enqueue(draft, in: &journals[who])
                 }
@@ -251,7 +251,7 @@ import Testing
         settle()
         delete(0, 1, 2, 3)
         for id in [1, 2, 3].map(Identifier.item) {
-            let draft = planner.draft(id, in: &journals[0])
+            let draft = planner.comparison.draft(id, in: &journals[0])
             if planner.isCovered(draft, in: &journals[0]) { continue }
             _ = planner.enqueue(draft, in: &journals[0])
         }
@@ -460,8 +460,8 @@ import Testing
         makeFile(0, 3, "TXT", in: .item(1), content: 3)
         pull(0)
         #expect(planner.adjustment(.item(1), in: &journals[0]) == nil)
-        #expect(planner.draft(.item(1), in: &journals[0]).isAnotherKind)
-        #expect(planner.draft(.item(3), in: &journals[0]).waitsFor == .item(1))
+        #expect(planner.comparison.draft(.item(1), in: &journals[0]).isAnotherKind)
+        #expect(planner.comparison.draft(.item(3), in: &journals[0]).waitsFor == .item(1))
     }
 
     // MARK: A version that is not sent

@@ -275,7 +275,7 @@ struct SyncPlannerSchedule {
         let all = devices[who].journal.toSend
         for place in all.indices {
             let id = all[(place + choice) % all.count]
-            let draft = planner.draft(id, in: &devices[who].journal)
+            let draft = planner.comparison.draft(id, in: &devices[who].journal)
             let missing = draft.changes.compactMap(\.revision).filter {
                 draft.isOnlyConflict($0.id) && $0.moment.device != devices[who].journal.state.device
                     && hardships.hide($0.id, who)

@@ -120,7 +120,7 @@ final class IndexSimulation {
     }
 
     /// What the recorder's loop sees to before it records.
-    private var isInStep: Bool { recorder.state.scan == nil && recorder.backlog.isEmpty }
+    private var isInStep: Bool { recorder.state.scan == nil && recorder.processor.backlog.isEmpty }
 
     func note(_ files: [String: String], inPackage path: String) {
         model.note(files, inPackage: path)
@@ -145,7 +145,7 @@ final class IndexSimulation {
             if recorder.queue.recordPending() { continue }
             let state = recorder.state
             let isDone =
-                recorder.backlog.isEmpty && tree.volume.events.waiting.count == 0
+                recorder.processor.backlog.isEmpty && tree.volume.events.waiting.count == 0
                 && state.scan == nil && state.missing.isEmpty && state.unresolved.isEmpty
                 && state.pending.all.values.allSatisfy { !active.isEmpty || !$0.isWriting }
                 && (state.pending.all.isEmpty || !active.isEmpty)

@@ -1,0 +1,29 @@
+import Volume
+
+/// What all groups of requests share: the tree, who asks, what a request must wait for, and what
+/// carries it out later.
+struct RequestParts: Sendable {
+    let tree: Tree
+    let callers: Callers
+    let claims: RequestClaims
+    let parking: Parking
+    let notifier: Notifier
+    let fetcher: ContentFetcher
+    let staleSaves: StaleSaves
+}
+
+/// A type that carries out requests, and uses the shared parts as its own.
+protocol RequestGroup: Sendable {
+    var parts: RequestParts { get }
+}
+
+extension RequestGroup {
+    var tree: Tree { parts.tree }
+    var volume: Volume { parts.tree.volume }
+    var callers: Callers { parts.callers }
+    var claims: RequestClaims { parts.claims }
+    var parking: Parking { parts.parking }
+    var notifier: Notifier { parts.notifier }
+    var fetcher: ContentFetcher { parts.fetcher }
+    var staleSaves: StaleSaves { parts.staleSaves }
+}
