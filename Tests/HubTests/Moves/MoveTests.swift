@@ -132,6 +132,36 @@ struct MoveTests {
         try await hub.stop()
     }
 
+    @Test("a backup of a hub on PostgreSQL and S3 is a hub in a directory, which moves back there")
+    func backup() async throws {
+        let site = try MovedHub()
+        var hub = try await site.serveRemote()
+        var devices = try await SavingDevices(at: hub)
+        let administration = try hub.administration()
+        let report = try await administration.backup(to: site.returned.path)
+        #expect(report.packs >= 3)
+        try administration.close()
+        // The copy is of one moment, and the hub goes on.
+        try await devices.save("later")
+        #expect(try await site.expectSound(site.returned) == devices.contents.count - 1)
+        try await hub.stop()
+        let again = try MovedHub()
+        let target = try again.remote()
+        _ = try await again.move(from: site.returned, to: target).run()
+        try await again.expectEqual(site.returned, target)
+        try await again.expectSound(target)
+        hub = try await again.serveRemote()
+        devices.move(to: hub)
+        let renewed = try await failure { [devices] in try await devices.b.changes() }
+        #expect(renewed.code == .volumeEpoch)
+        devices.b.volume.epoch = try #require(renewed.epoch)
+        #expect(try await devices.b.changes().changes == devices.page.changes)
+        let kept = devices.contents.dropLast()
+        let frames = try await devices.a.read(kept.map { [devices] in devices.a.id(of: $0) })
+        #expect(frames.map(\.bytes) == Array(kept))
+        try await hub.stop()
+    }
+
     @Test("a target that is not empty, and a second move, are refused")
     func refusals() async throws {
         let site = try MovedHub()
