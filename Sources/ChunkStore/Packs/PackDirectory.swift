@@ -77,6 +77,12 @@ final class PackDirectory: Sendable {
         }
     }
 
+    /// Notes that there is another file for the pack now.
+    func noteReplacement(of pack: UInt32, size: UInt64) {
+        open.withLock { $0.removeAll { $0.pack == pack } }
+        setSize(of: pack, size)
+    }
+
     func remove(_ pack: UInt32) throws(VolumeError) {
         open.withLock { $0.removeAll { $0.pack == pack } }
         do throws(Errno) {

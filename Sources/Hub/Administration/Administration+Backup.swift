@@ -11,49 +11,43 @@ extension Administration {
         package let packs: Int
     }
 
-    /// Copies the hub while it runs: first the packs, then a consistent snapshot of the ledger,
-    /// then what was appended to the packs in the meantime. No pack is removed while the backup
-    /// runs. A hub that is started on the copy begins new epochs.
+    /// Copies the hub while it runs, with its ledger in SQLite and its blobs in a directory: first
+    /// the packs, then a consistent snapshot of the ledger, then what came into the packs in the
+    /// meantime. No pack is removed while the backup runs. A hub that is started on the copy begins
+    /// new epochs.
     ///
     /// - Parameter target: A directory that does not exist, or is empty.
     package func backup(to target: String) async throws -> BackupReport {
-        guard let ledger = ledger as? SQLiteLedger else {
-            throw VolumeError(
-                .invalid,
-                "A ledger in PostgreSQL cannot be backed up by this command yet. Stop the hub, and "
-                    + "copy the database with pg_dump and the directory \(directory.path); after "
-                    + "putting both back, say concord hub restored.")
-        }
-        if let blobs = directory.blobSource {
-            throw VolumeError(
-                .invalid,
-                "Blobs in \(blobs.name) cannot be backed up by this command: let the bucket keep "
-                    + "versions or copy it, and copy the ledger while the hub is stopped.")
-        }
         let copy = DataDirectory(target)
         _ = try copy.make()
-        let files = FileManager.default
-        guard try files.contentsOfDirectory(atPath: target).isEmpty else {
+        guard try FileManager.default.contentsOfDirectory(atPath: target).isEmpty else {
             throw VolumeError(.invalid, "\(target) is not empty: give a new directory.")
         }
         try await holdPacks(true)
         do {
-            try files.createDirectory(
-                atPath: copy.blobsPath, withIntermediateDirectories: false,
-                attributes: [.posixPermissions: 0o700])
-            try copyPacks(to: copy)
-            try ledger.copy(to: copy.ledgerPath)
-            try copyPacks(to: copy)
+            try await copyPacks(to: copy)
+            try await copyLedger(to: copy)
+            try await copyPacks(to: copy)
             try await holdPacks(false)
         } catch {
             try? await holdPacks(false)
             throw error
         }
         let report = try await finish(copy)
-        try syncAll(copy)
+        try sync(copy)
         let end = clock()
         try await ledger.write { try $0.setFact(Fact.backedUp, end) }
         return report
+    }
+
+    private func copyLedger(to copy: DataDirectory) async throws {
+        // A ledger in SQLite that knows the packs of a bucket would take that knowledge along.
+        if let ledger = ledger as? SQLiteLedger, directory.blobSource == nil {
+            return try ledger.copy(to: copy.ledgerPath)
+        }
+        let copied = try SQLiteLedger(path: copy.ledgerPath, mayCreate: true)
+        defer { try? copied.close() }
+        _ = try await LedgerCopy(source: ledger, target: copied).run()
     }
 
     private func holdPacks(_ isHeld: Bool) async throws {
@@ -63,25 +57,15 @@ extension Administration {
         try await ledger.write { try $0.setFact(Fact.backupUntil, until) }
     }
 
-    /// Packs are append-only: a pack whose size is equal has equal bytes.
-    private func copyPacks(to copy: DataDirectory) throws {
-        let files = FileManager.default
-        guard files.fileExists(atPath: directory.blobsPath) else { return }
-        for name in try files.contentsOfDirectory(atPath: directory.blobsPath) {
-            guard name.hasSuffix(".pack") else { continue }
-            let (source, target) = (
-                "\(directory.blobsPath)/\(name)", "\(copy.blobsPath)/\(name)"
-            )
-            if size(source) == size(target) { continue }
-            if files.fileExists(atPath: target) { try files.removeItem(atPath: target) }
-            do {
-                try files.copyItem(atPath: source, toPath: target)
-            } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
-                // A collection that had begun before the backup removed this pack after it was
-                // listed.
-                continue
-            }
+    /// A collection that had begun before the backup may remove a pack after it was listed.
+    private func copyPacks(to copy: DataDirectory) async throws {
+        let blobs = try openBlobs()
+        let target = try DirectoryBlobs(directory: copy.blobsPath)
+        do { _ = try await PackCopy(source: blobs, target: target).run { _ in true } } catch {
+            await blobs.close()
+            throw error
         }
+        await blobs.close()
     }
 
     private func size(_ path: String) -> UInt64? {
@@ -95,6 +79,7 @@ extension Administration {
         try await copied.write { transaction in
             try transaction.setFact(Fact.isBackup, 1)
             try transaction.removeFact(Fact.backupUntil)
+            try MoveTable(transaction).set(nil)
         }
         let use = try await copied.read { try $0.chunks.packUse() }
         let ends = try await copied.read { try $0.packEnds() }
@@ -113,11 +98,10 @@ extension Administration {
         return BackupReport(bytes: bytes, packs: use.count)
     }
 
-    /// Syncs the whole copy to the disk before the backup is reported as complete.
-    private func syncAll(_ copy: DataDirectory) throws(VolumeError) {
-        let packs = (try? FileManager.default.contentsOfDirectory(atPath: copy.blobsPath)) ?? []
-        let files = packs.map { "\(copy.blobsPath)/\($0)" } + [copy.ledgerPath]
-        for path in files + [copy.blobsPath, copy.path] {
+    /// Syncs the ledger and the directory to the disk before the backup is reported as complete.
+    /// The packs are on it.
+    private func sync(_ copy: DataDirectory) throws(VolumeError) {
+        for path in [copy.ledgerPath, copy.path] {
             do throws(Errno) {
                 try Descriptor(opening: path, flags: O_RDONLY).sync(dataOnly: false)
             } catch {

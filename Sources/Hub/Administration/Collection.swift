@@ -52,7 +52,7 @@ struct GarbageCollection {
             report.condemned += condemned
         }
         hub.metrics.collected.add(report.removed)
-        if try await ledger.read({ try $0.fact(Fact.backupUntil) ?? 0 }) < time {
+        if try await mayRemovePacks(at: time) {
             report.freedBytes = try await removePacks(begunBefore: time - grace)
         }
         let (stored, end) = (try await blobs.packs().values.reduce(0, +), hub.clock())
@@ -61,6 +61,14 @@ struct GarbageCollection {
             try StorageHistory(transaction).note(stored, at: end)
         }
         return report
+    }
+
+    /// Whether nobody copies packs at present.
+    private func mayRemovePacks(at time: Int64) async throws -> Bool {
+        try await ledger.read { transaction in
+            let isMoving = try MoveTable(transaction).record() != nil
+            return try !isMoving && transaction.fact(Fact.backupUntil) ?? 0 < time
+        }
     }
 
     /// Removes packs without chunks, and compacts packs that are more than half empty.

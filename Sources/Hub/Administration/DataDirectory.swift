@@ -37,6 +37,11 @@ package struct DataDirectory: Sendable {
 
     var ledgerPath: String { path + "/ledger.sqlite" }
     var blobsPath: String { path + "/blobs" }
+    /// Where the ledger and the blobs are, for messages.
+    package var place: String {
+        if source == nil, blobSource == nil { return path }
+        return "\(source?.name ?? ledgerPath) and \(blobsName)"
+    }
     /// Where the blobs are, for messages.
     var blobsName: String { blobSource?.name ?? blobsPath }
     var headsPath: String { path + "/heads" }
@@ -120,18 +125,27 @@ package struct DataDirectory: Sendable {
     ///
     /// - Throws: `.busy` if a hub runs on the directory.
     package func lock() throws(VolumeError) -> DataLock {
+        try lock(
+            "lock",
+            busy: "A hub is running on \(path): stop it first, or choose another directory.")
+    }
+
+    /// - Throws: `.busy` if another process moves the hub.
+    func lockForMove() throws(VolumeError) -> DataLock {
+        try lock("move", busy: "Another concord hub move works on \(path).")
+    }
+
+    private func lock(_ name: String, busy: String) throws(VolumeError) -> DataLock {
         let lock: Descriptor
         do throws(Errno) {
-            lock = try Descriptor(opening: path + "/lock", flags: O_RDWR | O_CREAT, mode: 0o600)
+            lock = try Descriptor(
+                opening: "\(path)/\(name)", flags: O_RDWR | O_CREAT, mode: 0o600)
         } catch {
             throw VolumeError(
                 error == .notFound ? .notFound : error == .denied ? .denied : .system,
                 "The hub's directory \(path) cannot be used: \(error). Check --data.")
         }
-        guard cl_lock(lock.raw) == 0 else {
-            throw VolumeError(
-                .busy, "A hub is running on \(path): stop it first, or choose another directory.")
-        }
+        guard cl_lock(lock.raw) == 0 else { throw VolumeError(.busy, busy) }
         return DataLock(descriptor: lock)
     }
 
@@ -165,14 +179,21 @@ package struct DataDirectory: Sendable {
     private func open(
         _ source: any LedgerSource, mayCreate: Bool, rebuilds: Bool
     ) throws(VolumeError) -> any Ledger {
-        guard !holdsHub else {
+        if holdsHub, try !hasLeft() {
             throw VolumeError(
                 .invalid,
-                "\(path) is a hub with its ledger in SQLite, which cannot be moved to "
-                    + "\(source.name) yet: leave --ledger out, or give another --data.")
+                "\(path) is a hub with its ledger in SQLite. To move it to \(source.name): "
+                    + "concord hub move. Otherwise leave --ledger out, or give another --data.")
         }
         if !rebuilds, try !source.exists() { try refuseLostLedger(in: source.name) }
         return try source.open(mayCreate: mayCreate)
+    }
+
+    /// Whether the hub with its ledger in SQLite was moved from here.
+    private func hasLeft() throws(VolumeError) -> Bool {
+        let ledger = try SQLiteLedger(path: ledgerPath, mayCreate: false)
+        defer { try? ledger.close() }
+        return try ledger.snapshot { try MoveTable($0).record() }?.state == .left
     }
 
     package func openBlobs(_ ledger: any Ledger, _ log: Logger) throws(VolumeError)

@@ -65,6 +65,15 @@ package protocol BlobStore: Sendable {
     /// Ends what `maintain` began.
     func close() async
 
+    // MARK: Copies
+
+    /// Returns all bytes of a pack; nil if there is no such pack.
+    func contents(ofPack pack: UInt32) async throws(VolumeError) -> [UInt8]?
+
+    /// Stores a pack that another store has under this number, in place of one that is here. When
+    /// this returns, it survives a loss of power. Nothing may be kept meanwhile.
+    func add(pack: UInt32, _ contents: [UInt8]) async throws(VolumeError)
+
     // MARK: Packs that another ledger may need
 
     /// Moves a pack aside instead of removing it, so that it can be restored.

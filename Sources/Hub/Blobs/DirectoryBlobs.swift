@@ -112,6 +112,16 @@ package final class DirectoryBlobs: BlobStore {
         try await offload { () throws(VolumeError) in try store.remove(pack: pack) }
     }
 
+    package func contents(ofPack pack: UInt32) async throws(VolumeError) -> [UInt8]? {
+        let store = self.store
+        return try await offload { () throws(VolumeError) in try store.contents(of: pack) }
+    }
+
+    package func add(pack: UInt32, _ contents: [UInt8]) async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.add(pack, contents) }
+    }
+
     package func quarantine(pack: UInt32) async throws(VolumeError) {
         let store = self.store
         try await offload { () throws(VolumeError) in try store.quarantine(pack: pack) }

@@ -326,6 +326,15 @@ package enum LedgerSchema {
             GROUP BY volume, added / 60000000000) AS minutes
         GROUP BY volume, sequence
         """,
+        """
+        -- A move of the hub to or from another place (MoveRecord).
+        CREATE TABLE moves (
+            id BYTEA PRIMARY KEY,
+            state BIGINT NOT NULL,
+            -- The other place, for people.
+            place TEXT NOT NULL
+        )
+        """,
     ]
 
     /// The tables that have rows of a volume in a column `volume`.

@@ -45,6 +45,16 @@ package struct PackTable {
         return pack
     }
 
+    /// Adds a pack that has its number from another store, or puts it in place of one.
+    package func replace(_ pack: UInt32, _ state: PackState, bytes: UInt64, at time: Int64) throws {
+        try transaction.execute("DELETE FROM staged WHERE pack = $1", [.integer(Int64(pack))])
+        try transaction.execute("DELETE FROM packs WHERE pack = $1", [.integer(Int64(pack))])
+        try transaction.execute(
+            "INSERT INTO packs (pack, bytes, state, since) VALUES ($1, $2, $3, $4)",
+            [.integer(Int64(pack)), .count(bytes), .integer(state.rawValue), .integer(time)])
+        try skipNumbers(to: pack)
+    }
+
     /// Ensures that new packs get higher numbers than this.
     package func skipNumbers(to pack: UInt32) throws {
         guard try newest() < pack else { return }

@@ -84,6 +84,17 @@ package final class SQLiteLedger: Ledger {
         }
     }
 
+    /// Runs `body` on one consistent snapshot, and blocks the calling thread.
+    func snapshot<Result>(
+        _ body: (any LedgerTransaction) throws -> Result
+    ) throws(VolumeError) -> Result {
+        do {
+            return try pool.read { try body(SQLiteTransaction(database: $0, run: run)) }
+        } catch {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
     /// SQLite has one writer, so each write transaction excludes all others.
     package func write<Result: Sendable>(
         _ scope: WriteScope, _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result

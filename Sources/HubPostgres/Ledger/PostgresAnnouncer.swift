@@ -31,7 +31,8 @@ final class PostgresAnnouncer: Sendable {
     private static let channel = "concord"
     /// How long messages wait for others, in microseconds.
     private static let pause: UInt32 = 5_000
-    /// The lock of the only hub. The value is arbitrary.
+    /// The lock that hubs with a bucket share, and that a hub with a directory of blobs, or a move,
+    /// has alone. The value is arbitrary.
     private static let claim: Int64 = 0x636f_6e63_6f72_6432
 
     private final class Pipe: Sendable {
@@ -108,14 +109,13 @@ final class PostgresAnnouncer: Sendable {
     private func open(isAlone: Bool) throws -> PostgresSession {
         let session = try PostgresSession(address)
         try session.connection.run("LISTEN \(Self.channel)")
-        guard isAlone else { return session }
-        let row = try session.connection.run("SELECT pg_try_advisory_lock(\(Self.claim))").rows
-            .first
+        let lock = isAlone ? "pg_try_advisory_lock" : "pg_try_advisory_lock_shared"
+        let row = try session.connection.run("SELECT \(lock)(\(Self.claim))").rows.first
         let isOurs = try row?.text(0) == "t"
         let objection = VolumeError(
             .busy,
-            "Another hub uses the database \(address.name): stop it first. Hubs cannot share a "
-                + "directory of blobs yet.")
+            "Another hub uses the database \(address.name): stop it first. Only hubs with the same "
+                + "bucket can share a database, and none can while it is moved.")
         state.withLock { $0.objection = isOurs ? nil : objection }
         return session
     }

@@ -63,6 +63,35 @@ extension S3Blobs {
         try await client.delete(key(pack))
     }
 
+    // MARK: Copies
+
+    package func contents(ofPack pack: UInt32) async throws(VolumeError) -> [UInt8]? {
+        let (state, staged) = try await read { transaction in
+            (
+                try PackTable(transaction).row(of: pack)?.state,
+                try PackTable(transaction).stagedRecords(in: pack)
+            )
+        }
+        switch state {
+        case .open, .ended: return staged
+        case .stored: return try await client.get(key(pack), limit: Self.objectBytes)
+        case .writing, .quarantined, nil: return nil
+        }
+    }
+
+    package func add(pack: UInt32, _ contents: [UInt8]) async throws(VolumeError) {
+        let count = UInt64(contents.count)
+        try await write(.everything) {
+            try PackTable($0).replace(pack, .writing, bytes: count, at: Self.now())
+        }
+        _ = state.withLock { $0.stored.remove(pack) }
+        try await client.delete(key(pack))
+        try await putObject(pack, contents)
+        _ = try await write(.everything) {
+            try PackTable($0).set(pack, from: .writing, to: .stored, at: Self.now())
+        }
+    }
+
     // MARK: Quarantine
 
     package func quarantine(pack: UInt32) async throws(VolumeError) {

@@ -7,8 +7,10 @@ struct HubBackupCommand: ParsableCommand {
         commandName: "backup",
         abstract: "Copy the hub's state into a new directory while it runs.",
         discussion: """
-            The copy is consistent, and a hub can be started on it. Devices notice that: they \
-            send again what it lacks, and nothing is deleted because it is missing there.
+            The copy is consistent, and a hub can be started on it; its ledger is in SQLite and \
+            its documents are in the directory, also if those of the hub are in PostgreSQL and \
+            S3. Devices notice that: they send again what it lacks, and nothing is deleted because \
+            it is missing there. concord hub move brings a copy back into PostgreSQL and S3.
             """)
 
     @OptionGroup var hub: HubData

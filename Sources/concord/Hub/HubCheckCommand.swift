@@ -15,7 +15,7 @@ struct HubCheckCommand: ParsableCommand {
     @OptionGroup var hub: HubData
 
     func run() throws {
-        let report = try hub.administer { try await $0.check() }
+        let report = try hub.administer(isMoved: true) { try await $0.check() }
         for fault in report.faults { print(fault) }
         if report.quarantined > 0 {
             print(

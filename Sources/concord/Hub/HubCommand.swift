@@ -18,8 +18,8 @@ struct HubCommand: ParsableCommand {
             HubServeCommand.self, HubUserCommand.self, HubInviteCommand.self,
             HubPasswordCommand.self, HubMemberCommand.self, HubDevicesCommand.self,
             HubRevokeCommand.self,
-            HubCheckCommand.self, HubBackupCommand.self, HubCollectCommand.self,
-            HubRestoredCommand.self,
+            HubCheckCommand.self, HubBackupCommand.self, HubMoveCommand.self,
+            HubCollectCommand.self, HubRestoredCommand.self,
         ],
         defaultSubcommand: HubServeCommand.self)
 }

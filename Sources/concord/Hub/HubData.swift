@@ -1,12 +1,10 @@
 import ArgumentParser
 import Control
-import Dispatch
 import Glibc
 import Hub
 import HubPostgres
 import HubS3
 import Model
-import Synchronization
 
 /// The options `--data`, `--ledger` and `--blobs`, which every hub command takes.
 struct HubData: ParsableArguments {
@@ -44,8 +42,10 @@ struct HubData: ParsableArguments {
     }
 
     /// Opens the hub's directory, calls `body`, and closes the directory.
+    ///
+    /// - Parameter isMoved: Whether the hub may have been moved away from here.
     func administer<Result: Sendable>(
-        mayCreate: Bool = false,
+        mayCreate: Bool = false, isMoved: Bool = false,
         _ body: @escaping @Sendable (Administration) async throws -> Result
     ) throws -> Result {
         let directory = try self.directory()
@@ -53,35 +53,11 @@ struct HubData: ParsableArguments {
         umask(0o077)
         return try BlockingCall.wait {
             let administration = try Administration(directory, mayCreate: mayCreate)
-            let result = try await body(administration)
+            let result =
+                isMoved
+                ? try await body(administration) : try await administration.whileHere(body)
             try administration.close()
             return result
         }
-    }
-}
-
-/// Runs asynchronous calls of the hub from a synchronous command.
-enum BlockingCall {
-    /// Blocks the calling thread until `body` has finished. Do not call it on a thread of the
-    /// concurrency pool.
-    static func wait<Value: Sendable>(
-        for body: @escaping @Sendable () async throws -> Value
-    ) throws -> Value {
-        let (done, outcome) = (DispatchSemaphore(value: 0), Outcome<Value>())
-        Task {
-            do {
-                let value = try await body()
-                outcome.result.withLock { $0 = .success(value) }
-            } catch {
-                outcome.result.withLock { $0 = .failure(error) }
-            }
-            done.signal()
-        }
-        done.wait()
-        return try outcome.result.withLock { try $0!.get() }
-    }
-
-    private final class Outcome<Value: Sendable>: Sendable {
-        let result = Mutex<Result<Value, any Error>?>(nil)
     }
 }

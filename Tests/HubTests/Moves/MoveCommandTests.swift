@@ -1,0 +1,126 @@
+import Foundation
+import Glibc
+import HubProtocol
+import Model
+import Support
+import Synchronization
+import Testing
+
+@testable import Hub
+
+@Suite(
+    "concord hub move", .enabled(if: MovedHub.obstacle == nil, "\(MovedHub.obstacle ?? "")"))
+struct MoveCommandTests {
+    private func hub(_ words: String...) -> Command {
+        Command(Programs.concord, arguments: ["hub"] + words)
+    }
+
+    @Test("the commands of a move say what to do, also while the hub runs and after it has left")
+    func commands() async throws {
+        let site = try MovedHub()
+        let (data, remote) = (site.data, ["--ledger", site.database, "--blobs", site.bucket])
+        var server = try HubProcess(data: data)
+        try server.hub("user", "add", "anna").succeed()
+        let invitation = try server.hub("invite", "anna").succeed()
+        let code = String(try #require(invitation.split(separator: "\n").last))
+        var device = try await TestDevice(url: server.url, code: code, volume: "Documents")
+        try await device.save("a", bytes("a"))
+        let there = hub(
+            "move", "--data", data, "--to", site.database, "--blobs", site.bucket)
+        let busy = try there.run()
+        #expect(busy.status != 0 && busy.errors.contains("The hub runs."))
+        try await device.save("b", bytes("b"))
+        #expect(try server.stop() == 0)
+        #expect(try there.succeed().contains("moved to the database"))
+        for words in [
+            ["user", "list"], ["invite", "anna"], ["serve", "--listen", "127.0.0.1:0"],
+        ] {
+            let refused = try Command(
+                Programs.concord, arguments: ["hub"] + words + ["--data", data]
+            ).run()
+            #expect(refused.status == 5 && refused.errors.contains("was moved to the database"))
+        }
+        #expect(try hub("check", "--data", data).succeed().contains("sound: 1 volumes, 2 items"))
+        #expect(
+            try Command(
+                Programs.concord, arguments: ["hub", "check", "--data", data] + remote
+            ).succeed().contains("sound: 1 volumes, 2 items"))
+
+        server = try HubProcess(data: data, remote)
+        device = device.moved(to: server.url)
+        try await device.save("c", bytes("c"))
+        let texts = ["a", "b", "c"].map { bytes($0) }
+        let frames = try await device.read(texts.map { [device] in device.id(of: $0) })
+        #expect(frames.map(\.bytes) == texts)
+        #expect(try server.stop() == 0)
+        let back = Command(
+            Programs.concord,
+            arguments: ["hub", "move", "--data", data] + remote + ["--to", site.returned.path])
+        #expect(try back.succeed().contains("moved to \(site.returned.path)"))
+        #expect(
+            try hub("check", "--data", site.returned.path).succeed().contains(
+                "sound: 1 volumes, 3 items"))
+        let undone = try hub("move", "--data", data, "--undo").succeed()
+        #expect(undone.contains("as it was before it moved"))
+        #expect(try hub("user", "list", "--data", data).succeed().hasPrefix("anna\t"))
+    }
+
+    @Test("a move that is killed at any request to S3 is finished when it is said again")
+    func killed() async throws {
+        let relay = try S3Relay(to: try S3Server.shared.get().port)
+        defer { relay.close() }
+        let site = try MovedHub(endpoint: relay.endpoint)
+        let server = try await site.serveEmbedded()
+        var devices = try await SavingDevices(at: server)
+        try await server.stop()
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        defer { close(null) }
+        var kills = 0
+        for (request, damage) in [
+            (1, S3Relay.Damage.stall), (3, .stall), (4, .stallAnswer), (5, .stall),
+            (6, .stallAnswer), (7, .stall), (8, .stallAnswer), (9, .stall), (10, .stallAnswer),
+        ] {
+            let (count, killed) = (Count(), relay.damaged)
+            relay.damage { _ in count.next() == request ? damage : nil }
+            let move = try ChildProcess(
+                Programs.concord,
+                [
+                    "hub", "move", "--data", site.data, "--to", site.database, "--blobs",
+                    site.bucket,
+                ],
+                input: null, output: null, errors: null)
+            try await wait(until: "the request has come") {
+                move.hasEnded() || relay.damaged > killed
+            }
+            if !move.hasEnded() { kills += 1 }
+            move.send(SIGKILL)
+            let status = try move.waitForEnd(seconds: 30)
+            #expect(status == 128 + SIGKILL || status == 0)
+            if status == 0 { break }
+        }
+        #expect(kills >= 4)
+        relay.damage(nil)
+        let remote = try site.remote()
+        _ = try await site.move(from: site.embedded, to: remote).run()
+        try await site.expectEqual(site.embedded, remote)
+        try await site.expectSound(remote)
+        let hub = try await site.serveRemote()
+        devices.move(to: hub)
+        try await devices.expectToGoOn()
+        try await hub.stop()
+    }
+
+    private final class Count: Sendable {
+        private let value = Atomic(0)
+
+        func next() -> Int { value.wrappingAdd(1, ordering: .relaxed).newValue }
+    }
+
+    private func wait(until what: String, _ isTrue: () -> Bool) async throws {
+        for _ in 0..<6_000 {
+            if isTrue() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw SupportError("waited a minute until \(what)")
+    }
+}
