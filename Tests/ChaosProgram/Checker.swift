@@ -3,17 +3,25 @@
 struct Checker {
     private var violations: [Violation] = []
     private let events: [Event]
+    /// The rounds in which a hub may have lost contents.
+    private let losing: Set<Int>
 
-    static func violations(of events: [Event]) -> [Violation] {
+    /// - Parameter earlier: Rounds before these events in which a hub may have lost contents. What
+    ///   a doctor says of their documents is said later.
+    static func violations(of events: [Event], afterLossesIn earlier: Set<Int> = []) -> [Violation]
+    {
         let rounds = Dictionary(grouping: events, by: \.round)
+        let losing = earlier.union(events.filter(\.mayTakeContentsFromHub).map(\.round))
         return rounds.keys.sorted().flatMap { round in
-            var checker = Checker(events: rounds[round] ?? [])
+            var checker = Checker(events: rounds[round] ?? [], losing: losing)
             checker.check()
             return checker.violations
         }
     }
 
-    private init(events: [Event]) { self.events = events }
+    private init(events: [Event], losing: Set<Int>) {
+        (self.events, self.losing) = (events, losing)
+    }
 
     private mutating func note(
         _ kind: Violation.Kind, _ event: Event, _ subject: String, _ message: String
@@ -47,10 +55,25 @@ struct Checker {
             case .died: note(.died, event, event.actor, detail)
             case .hung: note(.hung, event, event.actor, detail)
             case .unsettled: note(.unsettled, event, event.actor, detail)
-            case .examined where !event.isOK: note(.unsound, event, event.actor, detail)
+            case .examined where !event.isOK && !isLossOfHub(event):
+                note(.unsound, event, event.actor, detail)
             default: break
             }
         }
+    }
+
+    /// Whether all damage that a doctor reports is that versions cannot be read which only a hub
+    /// had, and that hub has been replaced by an older copy of it since, or exists no longer.
+    private func isLossOfHub(_ event: Event) -> Bool {
+        let damages = (event.detail ?? "").split(separator: "\n")
+            .filter { $0.hasPrefix("damage: ") }
+        return !damages.isEmpty
+            && damages.allSatisfy { line in
+                let pattern =
+                    #/damage: r(\d+)/.* cannot be read now: the contents are not on this device.*/#
+                return line.wholeMatch(of: pattern).flatMap { Int($0.1) }
+                    .map(losing.contains) ?? false
+            }
     }
 
     // MARK: No closed contents are lost
@@ -76,9 +99,9 @@ struct Checker {
             else { continue }
             if isRolledBack(event.actor, after: index) {
                 // An older store knows only those later contents that were promised to be at the
-                // hub.
+                // hub, and gets from there only the last ones of a file.
                 let isPromised = promised[content]?.contains { $0.detail == "hub" } == true
-                if !isPromised || all.contains(content) { continue }
+                if !isPromised || isKept(content, index, all) { continue }
             } else if events[index...].contains(where: { $0.losesState(of: event.actor) }) {
                 // A loss of power takes only what was not promised to be on the disk.
                 if promised[content] == nil { continue }
@@ -90,6 +113,20 @@ struct Checker {
                 "\(event.writers ?? content) of \(event.actor), action "
                     + "\(event.action ?? 0) (\(event.verb?.joined(separator: " ") ?? "")"
                     + "\(said.joined())) is \(place)")
+        }
+    }
+
+    /// Whether a device has the content, or one that the device which saved it has made from it.
+    private func isKept(_ content: String, _ index: Int, _ all: Set<String>) -> Bool {
+        if all.contains(content) { return true }
+        let save = events[index]
+        return events.indices.dropFirst(index + 1).contains { later in
+            let event = events[later]
+            guard event.kind == .did, event.isOK, event.actor == save.actor,
+                event.base == content, event.verb.map(Checker.writes) == true,
+                let next = event.content
+            else { return false }
+            return isKept(next, later, all)
         }
     }
 
@@ -133,7 +170,8 @@ struct Checker {
     /// When a round has settled, the hub is there and no fault is left, so a device returns the
     /// contents of each file and of each version that it shows.
     private mutating func checkReadability() {
-        guard !mayHubHaveLostContents else { return }
+        // The hub was replaced by an older copy of it, or was another one, which exists no longer.
+        guard !events.contains(where: \.mayTakeContentsFromHub) else { return }
         for event in events where event.outcome != nil && !event.isOK && event.content == nil {
             switch event.kind {
             case .item, .version: break
@@ -147,15 +185,6 @@ struct Checker {
             note(
                 .unreadable, event, "\(event.actor) \(event.path ?? "")",
                 "\(event.kind) \(event.detail ?? ""): \(event.outcome ?? "")")
-        }
-    }
-
-    /// Whether contents that a device relied on a hub for may be gone: the hub was replaced by an
-    /// older copy of it, or was another one, which exists no longer.
-    private var mayHubHaveLostContents: Bool {
-        events.contains { event in
-            event.isRollBack(of: "hub")
-                || event.kind == .fault && event.verb == ["sign-in-elsewhere"]
         }
     }
 

@@ -79,6 +79,12 @@ struct Event: Codable, Hashable, Sendable {
     /// Whether all devices were off for days, so that retention may remove what is older.
     var isSleep: Bool { kind == .fault && verb?.first == "sleep" }
 
+    /// Whether contents that a device relies on a hub for may be gone: the hub is replaced by an
+    /// older copy of it, or is another one, which exists only for a while.
+    var mayTakeContentsFromHub: Bool {
+        isRollBack(of: "hub") || kind == .fault && verb == ["sign-in-elsewhere"]
+    }
+
     /// Whether items that the device has removed may come back: a restored hub infers no deletion,
     /// a device that signs in again joins its tree with the hub's, also one that was at another
     /// hub, and a copy of a device continues with what the device had begun.

@@ -9,6 +9,8 @@ final class Runner {
     private let patience: World.Patience
     private let settledRounds = 30
     private var kept: [Int] = []
+    /// The rounds in which a hub may have lost contents.
+    private var losing: Set<Int> = []
 
     init(devices: Int, history: History, patience: World.Patience = .init()) throws {
         self.history = history
@@ -25,11 +27,11 @@ final class Runner {
             var event = Event(.unsettled, "all")
             event.detail = "\(error)"
             history.note(event)
-            return Checker.violations(of: history.events(ofRound: number))
+            return judge(number)
         }
         perform(round, number)
         let isSettled = settle(number)
-        let violations = Checker.violations(of: history.events(ofRound: number))
+        let violations = judge(number)
         if violations.isEmpty && isSettled { kept.append(number) }
         history.forget(round: number)
         return violations
@@ -132,9 +134,13 @@ final class Runner {
         }
         world.examineAndEnd()
         World.present.withLock { $0 = nil }
-        return (looked + [last]).flatMap {
-            Checker.violations(of: history.events(ofRound: $0))
-        }
+        return (looked + [last]).flatMap { judge($0) }
+    }
+
+    private func judge(_ round: Int) -> [Violation] {
+        let events = history.events(ofRound: round)
+        if events.contains(where: \.mayTakeContentsFromHub) { losing.insert(round) }
+        return Checker.violations(of: events, afterLossesIn: losing)
     }
 
     /// - Parameter directory: Where copies of all stores are left; none if nil.

@@ -110,6 +110,26 @@ import Testing
         #expect(unreadable(.version, "lost", fault: "kill") == [.unreadable])
     }
 
+    /// A doctor says it after the round, and as often as it is asked.
+    @Test("accepts damage only where a hub has lost what a device had there alone")
+    func lossOfHub() {
+        let lost =
+            "damage: r1/shared/b: Version 1 of r1/shared/b cannot be read now: the contents are "
+            + "not on this device, and the hub had them before it came back from a backup."
+        let other = lost.replacing("r1/", with: "r2/")
+        func said(_ detail: String, after earlier: Set<Int>) -> [Violation.Kind] {
+            var told = clean()
+            told.add(.examined, "dev0") { ($0.outcome, $0.detail) = ("1", detail) }
+            return Checker.violations(of: told.events, afterLossesIn: earlier).map(\.kind)
+        }
+        #expect(said(lost + "\nnote: hub: 5 items", after: [1]) == [])
+        #expect(said(lost, after: []) == [.unsound])
+        #expect(said(lost + "\n" + other, after: [1]) == [.unsound])
+        #expect(said(lost + "\n" + other, after: [1, 2]) == [])
+        #expect(said(lost + "\ndamage: r1/a: has no path", after: [1]) == [.unsound])
+        #expect(said("no answer", after: [1]) == [.unsound])
+    }
+
     @Test("finds bytes that nobody wrote, in a version and by reading") func invented() {
         #expect(clean { $0.version("dev0", "shared/b", "X") }.violations == [.invented])
         let told = clean { $0.act("dev1", "read shared/b", content: "B1…") }
@@ -207,6 +227,21 @@ import Testing
         }
         #expect(told("disk") == [])
         #expect(told("hub") == [.lost])
+        // The hub tells the device only the last of the versions that were made from each other.
+        func replaced(_ base: String?, keeps isKept: Bool) -> [Violation.Kind] {
+            clean {
+                $0.save("dev1", "own1/c", "B3")
+                $0.add(.promised, "dev1") {
+                    ($0.path, $0.content, $0.detail) = ("own1/c", "B3", "hub")
+                }
+                $0.save("dev1", "own1/c", "B4", base: base)
+                $0.add(.fault, "dev1") { $0.verb = ["roll-back"] }
+                if isKept { $0.version("dev1", "own1/c", "B4") }
+            }.violations.filter { $0 == .lost }
+        }
+        #expect(replaced("B3", keeps: true) == [])
+        #expect(replaced("B3", keeps: false) == [.lost])
+        #expect(replaced(nil, keeps: true) == [.lost])
     }
 
     @Test("accepts that a rolled back device is in conflict with what it has saved before")

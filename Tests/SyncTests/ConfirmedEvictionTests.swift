@@ -55,8 +55,8 @@ import Testing
         }
     }
 
-    private func doctor(_ fleet: Fleet) throws -> Command.Result {
-        try Programs.fsctl("doctor", fleet.devices[0].path).run()
+    private func doctor(_ fleet: Fleet, _ index: Int = 0) throws -> Command.Result {
+        try Programs.fsctl("doctor", fleet.devices[index].path).run()
     }
 
     @Test("the doctor names documents whose contents only an earlier hub has had")
@@ -89,6 +89,46 @@ import Testing
         }
         try other.stop()
         try other.check()
+    }
+
+    /// The hub has lost a version that one device has evicted, and gets it again, as an older one,
+    /// from another device.
+    @Test("the doctor asks the hub that came back from a backup before it says what is lost")
+    func restoredHub() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > a")
+            try fleet.settle()
+            try fleet.hub.stop()
+            let copy = "\(fleet.hub.data)-copy"
+            try Command("cp", "-a", fleet.hub.data, copy).succeed()
+            try fleet.hub.start()
+            try fleet.shell(0, "echo 2 > a")
+            try fleet.expectEqual()
+            try Programs.fsctl("evict", "\(fleet.devices[1].path)/a").succeed()
+            for index in 0..<2 { try fleet.offline(index) }
+            try fleet.hub.stop()
+            try Command("rm", "-r", fleet.hub.data).succeed()
+            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.start()
+            try fleet.online(1)
+            try wait(seconds: 60, for: "what the hub has") {
+                fleet.text(1, "a") == "1\n" ? true : nil
+            }
+            try fleet.settle([1])
+            let said = try doctor(fleet, 1)
+            #expect(said.status != 0)
+            #expect(said.output.contains("before it came back from a backup"), "\(said)")
+            try fleet.offline(1)
+            try fleet.online(0)
+            try fleet.settle([0])
+            try fleet.shell(0, "echo 3 > a")
+            try fleet.settle([0])
+            try fleet.online(1)
+            try fleet.expectEqual()
+            #expect(fleet.text(1, "a") == "3\n")
+            let later = try doctor(fleet, 1)
+            #expect(later.status == 0, "\(later)")
+        }
     }
 
     @Test("contents confirmed by another hub stay until the new one has") func newHub() throws {

@@ -205,6 +205,68 @@ import Testing
         }
     }
 
+    /// What was agreed on with the one hub tells the other how old it is.
+    @Test("coming back from another hub undoes nothing that was moved or protected meanwhile")
+    func backFromOtherHub() throws {
+        let other = try HubProcess()
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir x u; echo 1 > x/a; echo 1 > secret; echo 1 > own")
+            try fleet.expectEqual()
+            let device = fleet.devices[1]
+            try signOut(fleet, 1)
+            try Programs.fsctl(
+                "signin", other.address, "--code", try other.invite(), "--at", device.path
+            ).succeed()
+            try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
+            try fleet.shell(0, "mv x y; chmod 600 secret")
+            try fleet.settle([0])
+            // What this device does at the other hub is newer.
+            try fleet.shell(1, "mv u v; chmod 640 own")
+            try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
+            try signOut(fleet, 1)
+            try fleet.signIn(device)
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["own", "secret", "v", "y"])
+                #expect(fleet.text(index, "y/a") == "1\n")
+                let modes = try ["secret", "own"].map {
+                    try FileStatus(of: "\(fleet.devices[index].path)/\($0)").permissions
+                }
+                #expect(modes == [0o600, 0o640])
+            }
+            try other.stop()
+            try other.check()
+        }
+    }
+
+    /// The device that comes to the other hub first has an older state than the second one.
+    @Test("a device that comes late to another hub keeps what it knows to be newer")
+    func lateAtOtherHub() throws {
+        let other = try HubProcess()
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir x; echo 1 > x/a; echo 1 > secret; chmod 644 secret")
+            try fleet.expectEqual()
+            try fleet.offline(1)
+            try fleet.shell(0, "mv x y; chmod 600 secret")
+            try fleet.settle([0])
+            for index in [1, 0] {
+                let device = fleet.devices[index]
+                try signOut(fleet, index)
+                try Programs.fsctl(
+                    "signin", other.address, "--code", try other.invite(), "--at", device.path
+                ).succeed()
+                try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
+            }
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["secret", "y"])
+                let secret = "\(fleet.devices[index].path)/secret"
+                #expect(try FileStatus(of: secret).permissions == 0o600)
+            }
+            try other.stop()
+        }
+    }
+
     @Test("contents that were replaced and removed right before are not taken for newer")
     func removedRightBefore() throws {
         try Fleet.with(2) { fleet in

@@ -27,6 +27,19 @@ extension HubTables {
         }
     }
 
+    /// Whether the present hub confirmed the version in an earlier epoch, which means before it
+    /// came back from a backup.
+    package func wasConfirmedBeforeRestoring(_ version: Identifier) throws(VolumeError) -> Bool {
+        try reader.first(
+            """
+            SELECT EXISTS (SELECT 1 FROM confirmations
+                JOIN witnesses AS old ON old.key = witness
+                JOIN witnesses AS new ON new.volume = old.volume
+                WHERE version = ? AND old.is_current = 0 AND new.is_current = 1)
+            """, [.identifier(version)]
+        ) { $0.integer(0) == 1 } ?? false
+    }
+
     /// The size in bytes of the files that may be evicted: their contents are here, and the present
     /// hub has confirmed them.
     package func evictableBytes() throws(VolumeError) -> Int64 {

@@ -215,13 +215,6 @@ extension Transaction {
         try run("DELETE FROM mirror WHERE id = ?", [.identifier(id)])
     }
 
-    /// Removes everything that the journal knows about a hub.
-    package func forgetHub() throws(VolumeError) {
-        for table in ["mirror", "outbox", "unsent", "holdings"] {
-            try run("DELETE FROM \(table)", [])
-        }
-    }
-
     /// Forgets the hub, except for what was agreed on with it.
     package func leaveHub() throws(VolumeError) {
         for table in ["outbox", "unsent", "holdings"] { try run("DELETE FROM \(table)", []) }

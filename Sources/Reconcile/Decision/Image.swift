@@ -113,6 +113,16 @@ package struct Agreement: Hashable, Sendable {
         self.generation = generation
     }
 
+    /// The volume was signed out, and is signed in again. Agreements with another volume have no
+    /// epoch that can ever be the present one.
+    package mutating func outlive(isSameVolume: Bool) {
+        generation = 0
+        if !isSameVolume { volumeEpoch = .root }
+    }
+
+    /// Whether the image was agreed on with another volume.
+    var isForeign: Bool { volumeEpoch == .root }
+
     /// Whether the image was learnt since the last restart, from the present hub.
     func isOf(_ session: Session) -> Bool {
         generation == session.generation && volumeEpoch == session.volumeEpoch
@@ -153,7 +163,9 @@ package struct Mirror: Hashable, Sendable {
 
     /// The parts of the hub's state on which names depend: the state that device and hub agreed on,
     /// or what the hub sent if they have not agreed on any yet.
-    package var imageAtHub: Image? { base?.image ?? remote.map { Image($0) } }
+    package var imageAtHub: Image? {
+        base.flatMap { $0.isForeign ? nil : $0.image } ?? remote.map { Image($0) }
+    }
 }
 
 /// The state of a device's synchronization with the hub.

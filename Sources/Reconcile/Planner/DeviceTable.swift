@@ -80,25 +80,3 @@ package protocol DeviceTable {
     /// The present time by the hub's clock, as far as it is known, in nanoseconds since 1970.
     mutating func now() -> Int64
 }
-
-/// When placement and attributes of an item were last changed on this device: nanoseconds since
-/// 1970 by the hub's clock, as far as it is known; nil when unknown. Contents have a time of their
-/// own in their version.
-package struct ChangeTimes: Hashable, Sendable {
-    package var placed: Int64?
-    /// All attributes together have one time.
-    package var attributes: Int64?
-
-    package init(placed: Int64? = nil, attributes: Int64? = nil) {
-        self.placed = placed
-        self.attributes = attributes
-    }
-
-    func time(of change: Change) -> Int64? {
-        switch change {
-        case .create, .move: placed
-        case .attribute: attributes
-        case .edit, .resolve, .delete, .restore: nil
-        }
-    }
-}

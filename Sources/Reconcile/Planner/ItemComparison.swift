@@ -106,9 +106,10 @@ package struct ItemComparison: Sendable {
         var changes: [Change] = []
         let known = [base, remote].compactMap(\.self)
         if !known.contains(where: { $0.isAt(local) }) {
-            // If it is unknown who placed the item there, the base cannot match, and the newer
-            // placement wins.
-            let by = mirror.base?.placedBy ?? mirror.remote?.placedBy
+            // A device that agrees on nothing has not seen the hub's placement. Then, and where it
+            // is unknown who placed the item there, the base cannot match, and the newer placement
+            // wins.
+            let by = base == nil ? nil : mirror.base?.placedBy ?? mirror.remote?.placedBy
             changes.append(
                 .move(
                     try table.placement(local.name, in: local.parent),
@@ -224,9 +225,10 @@ package struct ItemComparison: Sendable {
         }
         if let placed = base.placedAt, state.placedAt < placed {
             (base.image.parent, base.image.name) = (remote.parent, remote.name)
-            base.placedBy = state.placedBy
+            (base.placedBy, base.placedAt) = (state.placedBy, state.placedAt)
         }
-        if !isSameHub && base.attributedAt.isEmpty {
+        // The first form of an agreement had no times.
+        if !isSameHub, base.attributedAt.isEmpty, !base.image.attributes.isEmpty {
             base.image.attributes = remote.attributes
         }
         // The hub has lost what was set later than what it has now. Everything else that it has is

@@ -335,7 +335,7 @@ extension DeviceTable {
     ) throws(Failure) -> Bool {
         guard let twin = try self.localChild(state.name, in: state.placement.parent),
             twin != state.id, let local = try self.local(twin), local.kind == state.kind,
-            try self.mirror(twin).map({ $0.base == nil && $0.remote == nil }) ?? true,
+            try self.isNew(twin, session),
             try !isInOutbox(twin)
         else { return false }
         let remote = Image(state)
@@ -358,6 +358,14 @@ extension DeviceTable {
         try self.removeUnsent(twin)
         try self.addUnsent(state.id)
         return true
+    }
+
+    /// Whether the hub does not know the item. A device that comes from another hub knows that only
+    /// when it has received everything.
+    private mutating func isNew(_ id: Identifier, _ session: Session) throws(Failure) -> Bool {
+        guard let mirror = try self.mirror(id) else { return true }
+        guard mirror.remote == nil else { return false }
+        return mirror.base.map { $0.isForeign && !session.isBehind } ?? true
     }
 
     /// Whether the agreement is from before a restart. Operations that were being sent then are not

@@ -88,12 +88,13 @@ package struct SyncPlanner: Sendable {
     ) throws(T.Failure) -> [Operation] {
         let seen = try seen(by: draft, mirror, session, &table)
         let now = table.now()
-        let times = try table.changeTimes(draft.item)
+        var dates = try table.changeDates(draft.item, session)
+        if bugs.contains(.datesByTelling) { dates.agreed = nil }
         var operations: [Operation] = []
         for change in draft.changes {
             let number = OperationID(
                 device: session.device, epoch: session.epoch, number: session.nextNumber)
-            let time = change.revision?.moment.time ?? min(now, times.time(of: change) ?? now)
+            let time = dates.time(of: change, now: now)
             var moment = Moment(time: time, device: session.device)
             if change.places, let known = mirror.base?.placedAt { moment.raise(above: known) }
             operations.append(

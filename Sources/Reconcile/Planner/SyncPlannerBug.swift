@@ -9,6 +9,7 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
     case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
     case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
+    case datesByTelling
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

@@ -90,22 +90,32 @@ final class HoldingReports: EnginePart {
     /// would ask.
     func reconfirm() throws {
         guard try !journal.session().isFresh else { return }
+        try journal.reconfirm(client) { !threads.isEnding }
+        isReconfirmed = true
+    }
+}
+
+extension SyncJournal {
+    private static let batch = 2000
+
+    /// Asks the hub about all versions that another hub, or this hub in another epoch, has
+    /// confirmed, and records those that it has.
+    func reconfirm(_ client: HubClient, while goesOn: () -> Bool) throws {
         var cursor: Int64 = 0
-        while !threads.isEnding {
+        while goesOn() {
             let after = cursor
-            let page = try journal.read {
-                try $0.hub.unconfirmedVersions(after: after, limit: HoldingReports.batch)
+            let page = try read {
+                try $0.hub.unconfirmedVersions(after: after, limit: SyncJournal.batch)
             }
             guard let last = page.last else { break }
             cursor = last.key
             let ids = page.map(\.id)
             let counts = try client.durability(account.volume, ids)
             let known = zip(ids, counts).filter { $0.1 != nil }.map(\.0)
-            try journal.perform { table in
+            try perform { table in
                 for id in known { try table.journal.addConfirmation(id) }
             }
         }
-        isReconfirmed = true
     }
 }
 

@@ -265,6 +265,14 @@ struct HubExamination {
 }
 
 extension SyncEngine {
+    /// Asks the hub which of the versions it has that it has not confirmed. Another device may have
+    /// sent them since the engine asked, for example after the hub came back from a backup.
+    package func reconfirm() {
+        guard !report.isOffline, (try? journal.session().isFresh) == false else { return }
+        // Without an answer, what is known already counts.
+        try? journal.reconfirm(client) { !threads.isEnding }
+    }
+
     /// Compares the hub, the journal and the tree. The call blocks for long, but it blocks the
     /// engine only for short steps.
     package func examine(repairs: Bool, progress: @escaping (String, Double) -> Bool) -> [Finding] {

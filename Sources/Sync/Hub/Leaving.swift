@@ -2,8 +2,9 @@ import Journal
 import Model
 import Reconcile
 
-// A volume that is signed out may be signed in to the same hub again. What was agreed on before
-// then tells which changes were made on this device and which ones on other devices.
+// A volume that is signed out may be signed in again, to the same hub or to another one. What was
+// agreed on before then tells which changes were made on this device and which ones on other
+// devices, and when.
 extension Transaction {
     private static let left = "hub.left"
     private static let batch = 1_000
@@ -14,16 +15,16 @@ extension Transaction {
         try set(Transaction.left, to: volume.description)
     }
 
-    /// Prepares the first exchange with a volume at a hub. If this is the volume that was left, the
-    /// agreements count as from before a restart (`SyncPlanner.restart`), and otherwise they are
-    /// forgotten. What was deleted here in the meantime comes back; what was deleted elsewhere is
-    /// deleted here, too, unless it was changed here.
+    /// Prepares the first exchange with a volume at a hub, after another one was left or the same.
+    /// The agreements count as from before a restart (`SyncPlanner.restart`). What was deleted here
+    /// in the meantime comes back. What was deleted elsewhere is deleted here, too, unless it was
+    /// changed here, or this is another volume.
     ///
     /// - Parameter session: The session that begins.
     func rejoin(_ volume: Identifier, _ session: inout Session) throws(VolumeError) {
-        let left = try value(Transaction.left)
+        guard let left = try value(Transaction.left) else { return }
+        let isSameVolume = left == volume.description
         try set(Transaction.left, to: nil)
-        guard left == volume.description else { return try forgetHub() }
         session.continueEarlierOne()
         try forgetAgreementsOnMissingItems()
         var last = Identifier.root
@@ -32,8 +33,10 @@ extension Transaction {
             for id in ids {
                 guard var row = try hub.mirror(id) else { continue }
                 var agreement = row.base.flatMap { Agreement(encoded: $0) }
-                agreement?.generation = 0
+                agreement?.outlive(isSameVolume: isSameVolume)
                 row.base = agreement?.encoded
+                // What has a name at another hub has none at this one yet.
+                if !isSameVolume { row.place = nil }
                 try set(row)
             }
             guard let end = ids.last else { return }

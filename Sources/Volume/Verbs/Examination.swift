@@ -172,12 +172,12 @@ package struct Examination {
         {
             inTree = examineTree(item, manifest, current.0, path, shown)
         }
-        // The numbers of versions that need something that only an earlier hub has had.
-        var former: [Int] = []
+        // The versions that need something that only an earlier hub has had.
+        var former: [Version] = []
         for (version, bytes) in versions {
             // Its list of chunks has never been fetched.
             if bytes?.isEmpty == true, version.wasAtHub {
-                if version.durability != .hub { former.append(version.number) }
+                if version.durability != .hub { former.append(version) }
                 continue
             }
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
@@ -191,7 +191,7 @@ package struct Examination {
             }
             guard !lost.isEmpty, !isWaiting(item, version) else { continue }
             guard !wereOnHub.isSuperset(of: lost) else {
-                former.append(version.number)
+                former.append(version)
                 continue
             }
             add(
@@ -199,7 +199,7 @@ package struct Examination {
                 "Version \(version.number) of \(shown) has lost \(lost.count) of "
                     + "\(manifest.chunkIDs.count) chunks and cannot be restored completely.")
         }
-        noteFormerHub(former, item, shown)
+        try noteFormerHub(former, item, shown)
     }
 
     private func chunks(of manifests: [[UInt8]?]) -> Set<Digest> {
@@ -208,14 +208,38 @@ package struct Examination {
     }
 
     /// Reports the versions that are not here, and that the present hub has not confirmed.
-    private mutating func noteFormerHub(_ numbers: [Int], _ item: Item, _ shown: String) {
+    private mutating func noteFormerHub(
+        _ versions: [Version], _ item: Item, _ shown: String
+    ) throws(VolumeError) {
+        let (lost, elsewhere) = try journal.read { reader in
+            var (lost, elsewhere): ([Int], [Int]) = ([], [])
+            for version in versions {
+                if try reader.hub.wasConfirmedBeforeRestoring(version.id) {
+                    lost.append(version.number)
+                } else {
+                    elsewhere.append(version.number)
+                }
+            }
+            return (lost, elsewhere)
+        }
+        noteUnreadable(
+            lost, shown,
+            "the hub had them before it came back from a backup, and has not confirmed them since. "
+                + "If another device lists the version, restore it there; otherwise "
+                + "`fsctl forget` removes it from the list.")
+        noteUnreadable(
+            elsewhere, shown,
+            "no hub that this volume is signed in to has confirmed them. An earlier hub has had "
+                + "them: sign in to it again, or see fsctl wait --durable hub.")
+    }
+
+    private mutating func noteUnreadable(_ numbers: [Int], _ shown: String, _ reason: String) {
         guard let first = numbers.first else { return }
         let what = numbers.count == 1 ? "Version \(first)" : "\(numbers.count) versions"
         add(
             .damage, shown,
-            "\(what) of \(shown) cannot be read now: the contents are not on this device, and no "
-                + "hub that this volume is signed in to has confirmed them. An earlier hub has had "
-                + "them: sign in to it again, or see fsctl wait --durable hub.")
+            "\(what) of \(shown) cannot be read now: the contents are not on this device, and "
+                + reason)
     }
 
     private func isStored(_ id: Digest) -> Bool {

@@ -93,6 +93,7 @@ struct Service: ControlService {
         -> DoctorReport
     {
         let repairs = request.repair ?? true
+        membership.engine?.reconfirm()
         var findings = Examination.findings(in: volume, repair: repairs) { text, fraction in
             _ = progress(Progress(text, fraction: fraction))
         }

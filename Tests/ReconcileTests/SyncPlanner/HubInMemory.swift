@@ -17,6 +17,8 @@ struct HubInMemory {
     private(set) var table = Catalogue()
     private(set) var head: UInt64 = 0
     var volumeEpoch = Identifier(high: 9, low: 1)
+    /// The first epoch of each device. Another hub gives devices other ids, and here other epochs.
+    private var firstEpoch: UInt32 = 1
     private var aliases: [(sequence: UInt64, id: Identifier)] = []
     private var epochs: [Identifier: UInt32] = [:]
     private var last: [Identifier: UInt64] = [:]
@@ -29,6 +31,13 @@ struct HubInMemory {
     /// A copy in SQLite, for the tests that check the tables, too.
     var twin: LedgerTwin?
 
+    /// The hub that devices are signed in to instead for a while.
+    static var other: HubInMemory {
+        var hub = HubInMemory()
+        (hub.volumeEpoch, hub.firstEpoch) = (Identifier(high: 8, low: 1), 1_000)
+        return hub
+    }
+
     /// Resets the copy, because the hub was restored from a backup.
     func beginTwin() {
         let completed = answered.values.filter {
@@ -39,7 +48,7 @@ struct HubInMemory {
             completed: completed.sorted { $0.id.number < $1.id.number })
     }
 
-    func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? 1 }
+    func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? firstEpoch }
 
     mutating func newEpoch(of device: Identifier) -> UInt32 {
         epochs[device] = epoch(of: device) + 1

@@ -13,14 +13,15 @@ import Testing
         hardships: Set<Hardship> = []
     ) -> SyncPlannerSchedule {
         SyncPlannerSchedule(
-            devices: 2, takesTurns: false, bugs: bugs, mistakes: mistakes, hardships: hardships,
+            devices: hardships.contains(.changesHub) ? 3 : 2, takesTurns: false, bugs: bugs,
+            mistakes: mistakes, hardships: hardships,
             hasSoleWriter: true)
     }
 
-    private static func events(_ seed: UInt64) -> [Event<Turn>] {
+    private static func events(_ seed: UInt64, devices: Int = 2) -> [Event<Turn>] {
         var source = EventSource<Turn>(seed: seed)
         // Some schedules are long, because some mistakes take many steps.
-        return source.events(seed.isMultiple(of: 10) ? 500 : 120, devices: 2)
+        return source.events(seed.isMultiple(of: 10) ? 500 : 120, devices: devices)
     }
 
     @Test(.timeLimit(.minutes(30))) func nothingIsUndone() {
@@ -48,6 +49,24 @@ import Testing
         #expect(found != nil, "nobody notices that what was deleted meanwhile is not sent")
     }
 
+    /// Only what is in the tree is told at another hub, so nothing is deleted here. The devices
+    /// that receive go there and come back, each with the state that it had then.
+    @Test(.timeLimit(.minutes(30))) func aDeviceThatWasAtAnotherHubUndoesNothing() {
+        var random = SeededRandom(named: "SoleWriter changing hubs", usual: 2026)
+        var found: Int?
+        for count in 0..<(SyncPlannerTests.count + 3) / 4 {
+            let seed = random.next()
+            var schedule = Self.schedule(hardships: [.changesHub])
+            if schedule.run(Self.events(seed, devices: 3)) != nil {
+                return report(seed, hardships: [.changesHub])
+            }
+            if found != nil { continue }
+            var planted = Self.schedule([.datesByTelling], hardships: [.changesHub])
+            if planted.run(Self.events(seed, devices: 3)) != nil { found = count }
+        }
+        #expect(found != nil, "nobody notices that what is old is told as new")
+    }
+
     /// An item got a temporary name again and again: it waited for a name in a directory that had
     /// left a deleted one, and the deletion waited for the item.
     @Test func noItemStepsAsideForEver() {
@@ -69,7 +88,8 @@ import Testing
     }
 
     private func report(_ seed: UInt64, hardships: Set<Hardship> = []) {
-        let few = shrunk(Self.events(seed)) { events in
+        let devices = hardships.contains(.changesHub) ? 3 : 2
+        let few = shrunk(Self.events(seed, devices: devices)) { events in
             var schedule = Self.schedule(hardships: hardships)
             return schedule.run(events) != nil
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Reconcile
 
-// A hub that came back from a backup.
+// A hub that came back from a backup, and one to which devices come from another one.
 extension SyncPlannerRowsTests {
     /// Device 0 made a file private, and the hub has come back from a backup that was made before.
     /// Device 1 has not heard of it.
@@ -31,6 +31,42 @@ extension SyncPlannerRowsTests {
         settle()
         #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
         for journal in journals {
+            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
+        }
+    }
+
+    /// Both devices come from a hub at which device 1 has renamed the item and made it private, and
+    /// device 0 has not heard of it (row 31).
+    @Test(arguments: [[0, 1], [1, 0]]) mutating func whatIsToldAtAnotherHubIsAsOldAsItWas(
+        _ order: [Int]
+    ) throws {
+        makeFile(0, 1, "a", content: 1)
+        setMode(0, 1, [1, 0xA4], at: 1)
+        tell(0, 1)
+        settle()
+        journals[1].clock = 10
+        journals[1].images[.item(1)]!.name = "b"
+        setMode(1, 1, [1, 0x80], at: 10)
+        tell(1, 1)
+        pull(1)
+        hub = .other
+        for who in order {
+            journals[who].clock = 20
+            journals[who].outbox = []
+            (journals[who].unsent, journals[who].times) = ([.item(1)], [:])
+            journals[who].mirrors[.item(1)]!.base!.outlive(isSameVolume: false)
+            var session = Session(
+                device: journals[who].state.device, epoch: 1_000, volumeEpoch: hub.volumeEpoch)
+            session.continueEarlierOne()
+            journals[who].state = session
+            pull(who)
+            journals[who].state.isFresh = false
+            tell(who, 1)
+        }
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        for journal in journals {
+            #expect(journal.images[.item(1)]?.name == "b")
             #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
         }
     }

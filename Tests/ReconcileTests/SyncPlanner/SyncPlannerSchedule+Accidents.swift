@@ -50,7 +50,7 @@ extension SyncPlannerSchedule {
     }
 
     /// As `Transaction.rejoin` and `startChangeTracking` do it.
-    mutating func signIn(_ who: Int) {
+    mutating func signIn(_ who: Int, isSameVolume: Bool = true) {
         devices[who].isSignedOut = false
         var journal = devices[who].journal
         var session = Session(
@@ -60,11 +60,19 @@ extension SyncPlannerSchedule {
         journal.state = session
         for (id, mirror) in journal.mirrors {
             var mirror = mirror
-            mirror.base?.generation = 0
+            mirror.base?.outlive(isSameVolume: isSameVolume)
             journal.mirrors[id] = journal.images[id]?.isAlive == true ? mirror : nil
         }
         journal.unsent = Set(journal.alive)
         devices[who].journal = journal
+    }
+
+    /// Signs the device out of its hub, and in to the other one.
+    mutating func changeHub(_ who: Int) {
+        signOut(who)
+        if devices[who].isElsewhere { return signIn(who, isSameVolume: false) }
+        atOtherHub { $0.signIn(who, isSameVolume: false) }
+        witness.count("at another hub")
     }
 
     mutating func restoreHub() {

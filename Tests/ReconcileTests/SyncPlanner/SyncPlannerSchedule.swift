@@ -20,6 +20,9 @@ struct SyncPlannerSchedule {
         /// The last operation whose answer has arrived.
         var answered: UInt64 = 0
         var isSignedOut = false
+        var isElsewhere: Bool {
+            journal.state.volumeEpoch.high == HubInMemory.other.volumeEpoch.high
+        }
     }
 
     /// A copy of a journal, or of a whole running machine.
@@ -38,6 +41,9 @@ struct SyncPlannerSchedule {
     private let hasSoleWriter: Bool
     private var isEnding = false
     var hub = HubInMemory()
+    /// The other hub; while one of its devices works, `hub` is that one.
+    var otherHub = HubInMemory.other
+    private var isAtOtherHub = false
     var hubBackup: HubInMemory?
     var devices: [Device]
     var witness = Witness()
@@ -64,7 +70,7 @@ struct SyncPlannerSchedule {
                 journal: DeviceJournal(device: $0, volumeEpoch: epoch),
                 skew: Int64($0 * 90 - 90))
         }
-        devices[0].journal.takesNames = hasSoleWriter
+        devices[0].journal.takesNames = hasSoleWriter && !self.hardships.contains(.changesHub)
         for who in devices.indices {
             devices[who].journal.holdsBack = self.hardships.contains(.largeConflicts)
         }
@@ -96,6 +102,7 @@ struct SyncPlannerSchedule {
         log?.append("the end")
         isEnding = true
         for who in devices.indices where devices[who].isSignedOut { signIn(who) }
+        for who in devices.indices where devices[who].isElsewhere { changeHub(who) }
         hub.isFull = false
         hubBackup?.isFull = false
         for who in devices.indices { devices[who].journal.holdsBack = false }
@@ -109,6 +116,9 @@ struct SyncPlannerSchedule {
         if hasSoleWriter {
             if event.action.isUsers { who = 0 }
             if event.action.loses { return }
+            // A deletion does not count at another hub, and the item comes back from there. A
+            // clock that is set back makes a later change the older one for the other hub.
+            if hardships.contains(.changesHub), [.delete, .clock].contains(event.action) { return }
         }
         if event.action.isUsers {
             guard var deed = devices[who].journal.act(event) else { return }
@@ -129,6 +139,24 @@ struct SyncPlannerSchedule {
             return devices[who].isSignedOut ? signIn(who) : signOut(who)
         }
         guard !devices[who].isSignedOut || event.action.isOffline else { return }
+        if hardships.contains(.changesHub), event.action == .crash, who > 0 || !hasSoleWriter {
+            return changeHub(who)
+        }
+        if devices[who].isElsewhere, !event.action.loses {
+            return atOtherHub { $0.work(event, who) }
+        }
+        work(event, who)
+    }
+
+    mutating func atOtherHub(_ body: (inout Self) -> Void) {
+        swap(&hub, &otherHub)
+        isAtOtherHub = true
+        body(&self)
+        isAtOtherHub = false
+        swap(&hub, &otherHub)
+    }
+
+    private mutating func work(_ event: Event<Turn>, _ who: Int) {
         switch event.action {
         case .ask: ask(who)
         case .take: takePage(who)
@@ -293,8 +321,11 @@ struct SyncPlannerSchedule {
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if planner.isCovered(draft, in: &devices[who].journal) { return true }
             let before = devices[who].journal
-            // Sometimes the item is sent with a temporary name first.
-            let isAside = choice % 5 == 4 && draft.changes.contains(where: \.places)
+            // Sometimes the item is sent with a temporary name first. A device that is signed out
+            // before the final name is sent has that one to send everywhere.
+            let isAside =
+                choice % 5 == 4 && draft.changes.contains(where: \.places)
+                && !hardships.contains(.changesHub)
             let operations =
                 isAside
                 ? planner.stepAside(id, in: &devices[who].journal)
@@ -357,8 +388,10 @@ struct SyncPlannerSchedule {
         witness.willJudge(hub.table)
         let answer = hub.commit(request, at: now) { operation, verdict, table in
             witness.see(
-                operation, verdict, table, mustApply: takesTurns || hasSoleWriter)
-            if hasSoleWriter, operation.id.device != .device(0) {
+                operation, verdict, table,
+                mustApply: takesTurns || hasSoleWriter && !isAtOtherHub,
+                mayBeKnown: hardships.contains(.changesHub))
+            if hasSoleWriter, !isAtOtherHub, operation.id.device != .device(0) {
                 witness.mustChangeNothing(operation, table)
             }
             witness.judge(operation, verdict, table)

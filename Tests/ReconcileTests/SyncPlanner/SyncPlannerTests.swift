@@ -25,7 +25,10 @@ import Testing
             hardships: hardships)
     }
 
-    @Test(.timeLimit(.minutes(30)), arguments: Hardship.allCases)
+    /// `SoleWriterTests` have `changesHub`: a document takes over the id of one with its name at
+    /// another hub, so versions of one document can be in two here.
+    @Test(
+        .timeLimit(.minutes(30)), arguments: Hardship.allCases.filter { $0 != .changesHub })
     func everybodyHasTheSameInTheEndWith(_ hardship: Hardship) {
         var random = SeededRandom(named: "\(hardship)", usual: 2026)
         for _ in 0..<(Self.count + 3) / 4 {
@@ -146,7 +149,11 @@ import Testing
         if schedule.run(Self.events(seed)) != nil { Self.report(seed) }
     }
 
-    @Test(arguments: SyncPlanner.Bug.allCases.filter { $0 != .draftsFromBefore })
+    /// `SoleWriterTests` finds the two that are left out.
+    @Test(
+        arguments: SyncPlanner.Bug.allCases.filter {
+            ![.draftsFromBefore, .datesByTelling].contains($0)
+        })
     func aPlantedBugIsFound(_ bug: SyncPlanner.Bug) {
         find("\(bug)", bugs: [bug], mistakes: [])
     }

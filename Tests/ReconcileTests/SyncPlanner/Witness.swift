@@ -85,14 +85,16 @@ struct Witness {
         goneContents.formUnion(made.filter { gone.contains($0.id) }.map(\.content))
     }
 
+    /// - Parameter mayBeKnown: Whether another device may have told the hub of a created item.
     mutating func see(
-        _ operation: Operation, _ verdict: Verdict, _ table: Catalogue, mustApply: Bool
+        _ operation: Operation, _ verdict: Verdict, _ table: Catalogue, mustApply: Bool,
+        mayBeKnown: Bool
     ) {
         for byte in operation.encoded { trace = (trace ^ UInt64(byte)) &* 0x100_0000_01b3 }
         // An item that was unified before, and that is created again from the trash, is the unified
         // item.
         let isAgain = table.toldAliases.count { $0 == operation.item } > 1
-        if case .create(let new) = operation.change, !hadAccident, !isAgain {
+        if case .create(let new) = operation.change, !hadAccident, !isAgain, !mayBeKnown {
             var table = table
             let parent = table.item(table.canonical(operation.item))?.placement.parent
             if parent != table.canonical(new.placement.parent) {
@@ -243,6 +245,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case largeConflicts
     /// Instead of a crash, a device is signed out of the hub, or in again.
     case signsOut
+    /// Instead of a crash, a device is signed out, and in to another hub, or back.
+    case changesHub
 }
 
 extension Set<Hardship> {

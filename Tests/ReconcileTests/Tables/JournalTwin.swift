@@ -150,7 +150,11 @@ final class JournalTwin {
     /// Begins again with the device's present state, because it was rolled back.
     func begin(with device: DeviceJournal) {
         attempt("beginning") {
-            try journal.forgetHub()
+            try journal.leaveHub()
+            for id in try journal.hub.mirrorIDs(after: .root, limit: .max) {
+                try journal.removeMirror(id)
+            }
+            try journal.removeMirror(.root)
             var items: [Item] = []
             try journal.forEachItem { if $0.key != Item.root { items.append($0) } }
             for var item in items {

@@ -1,0 +1,64 @@
+import Model
+
+/// When placement and attributes of an item were last changed on this device: nanoseconds since
+/// 1970 by the hub's clock, as far as it is known; nil when unknown. Contents have a time of their
+/// own in their version.
+package struct ChangeTimes: Hashable, Sendable {
+    package var placed: Int64?
+    /// All attributes together have one time.
+    package var attributes: Int64?
+
+    package init(placed: Int64? = nil, attributes: Int64? = nil) {
+        self.placed = placed
+        self.attributes = attributes
+    }
+}
+
+/// When the changes of an item that are sent now were made. What has not changed since an agreement
+/// with an earlier hub, or with this one before it was restored, is as old as it was then. So a
+/// device undoes nothing that another one did later.
+struct ChangeDates {
+    let times: ChangeTimes
+    var agreed: Agreement?
+
+    func time(of change: Change, now: Int64) -> Int64 {
+        switch change {
+        // One time stands for all that a creation says, so it is the time of its last change.
+        case .create(let creation):
+            guard agreed != nil else {
+                return creation.revision?.moment.time ?? min(now, times.placed ?? now)
+            }
+            let placed = placed(creation.placement) ?? now
+            let others = creation.attributes.map { attributed($0.key, $0.value) ?? now }
+            let saved = creation.revision?.moment.time ?? placed
+            return max(saved, min(now, others.reduce(placed, max)))
+        case .move(let placement, _): return min(now, placed(placement) ?? now)
+        case .attribute(let name, let value): return min(now, attributed(name, value) ?? now)
+        case .edit, .resolve, .delete, .restore: return change.revision?.moment.time ?? now
+        }
+    }
+
+    /// A temporary name was never agreed on, so it is new.
+    private func placed(_ placement: Placement) -> Int64? {
+        if let placed = times.placed { return placed }
+        guard let image = agreed?.image, image.parent == placement.parent,
+            image.name == placement.name
+        else { return nil }
+        return agreed?.placedAt?.time
+    }
+
+    private func attributed(_ name: String, _ value: [UInt8]?) -> Int64? {
+        guard let agreed, let moment = agreed.attributedAt[name],
+            agreed.image.attributes[name] == value
+        else { return times.attributes }
+        return moment.time
+    }
+}
+
+extension DeviceTable {
+    mutating func changeDates(_ id: Identifier, _ session: Session) throws(Failure) -> ChangeDates {
+        let base = try mirror(id)?.base
+        let earlier = base.flatMap { $0.isOf(session) ? nil : $0 }
+        return ChangeDates(times: try changeTimes(id), agreed: earlier)
+    }
+}
