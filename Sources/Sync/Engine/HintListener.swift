@@ -11,6 +11,7 @@ struct HintListener: Sendable {
     let client: HubClient
     let state: Shared<SyncEngine.State>
     let threads: EngineThreads
+    let leases: LeaseExchange
     let log: Logger
 
     /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
@@ -43,9 +44,16 @@ struct HintListener: Sendable {
 
     /// Reads one feed until it ends.
     private func listen(_ epoch: Identifier, _ wasEnded: Shared<Bool>) {
+        let isFirst = Shared(true)
         do {
             try client.feed(journal.account.volume, epoch: epoch) { hint in
                 guard !threads.isEnding, !state.withLock({ $0.isOffline }) else { return false }
+                leases.take(
+                    hint,
+                    isFirst: isFirst.withLock { isFirst in
+                        defer { isFirst = false }
+                        return isFirst
+                    })
                 if hint.ended != nil || wasEnded.withLock({ $0 }) {
                     state.withLock { $0.mustAskHub = true }
                     threads.poke()

@@ -24,6 +24,7 @@ package final class SyncEngine: @unchecked Sendable {
     let holders: HolderCounts
     private let transfers: TransferQueue
     let upThrottle: Throttle
+    private let leases: LeaseExchange
     private let settings: SyncSettings
     private let log: Logger
 
@@ -82,6 +83,7 @@ package final class SyncEngine: @unchecked Sendable {
             outbox: outbox, dueItems: dueItems,
             join: VolumeJoin(volume, journal, threads, changed: changed, log: log),
             refusedStates: refusedStates)
+        leases = LeaseExchange(volume, journal, client, state, log: log)
         holders = HolderCounts(account: account, client: client, state: state, threads: threads)
         holdings = HoldingReports(journal, client, holders, threads, log: log)
     }
@@ -92,14 +94,17 @@ package final class SyncEngine: @unchecked Sendable {
         volume.recordPromptly { [threads] in threads.poke() }
         threads.start(named: "sync") { self.run() }
         let hints = HintListener(
-            journal: journal, client: client, state: state, threads: threads, log: log)
+            journal: journal, client: client, state: state, threads: threads, leases: leases,
+            log: log)
         threads.start(named: "hints") { hints.run() }
+        leases.start()
         transfers.start()
     }
 
     /// Stops all threads. Unsent changes wait in the journal.
     package func stop() {
         volume.recordPromptly(nil)
+        leases.stop()
         threads.end()
         upThrottle.close()
         hub.throttle.close()
