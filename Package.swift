@@ -57,7 +57,8 @@ let moving: [Target] = [
     .target(
         name: "Hub",
         dependencies: [
-            "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls", "CLinux",
+            "HubProtocol", "Reconcile", "Coordination", "ChunkStore", "Model", "SystemCalls",
+            "CLinux",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "Hummingbird", package: "hummingbird"),
             .product(name: "HummingbirdTLS", package: "hummingbird"),
@@ -95,8 +96,8 @@ let moving: [Target] = [
     .target(
         name: "Sync",
         dependencies: [
-            "HubProtocol", "Reconcile", "Volume", "Merge", "Journal", "ChunkStore", "Model",
-            "SystemCalls", "CLinux",
+            "HubProtocol", "Reconcile", "Coordination", "Volume", "Merge", "Journal", "ChunkStore",
+            "Model", "SystemCalls", "CLinux",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -182,7 +183,7 @@ let tests: [Target] = [
         name: "HubTests",
         dependencies: [
             "Hub", "HubPages", "HubWebDAV", "HubPostgres", "HubS3", "HubProtocol", "Reconcile",
-            "ChunkStore", "Model", "SystemCalls", "CLinux", "Support",
+            "Coordination", "ChunkStore", "Model", "SystemCalls", "CLinux", "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),

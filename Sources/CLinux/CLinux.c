@@ -272,6 +272,7 @@ int cl_umount(const char *target, int lazily) { return RESULT(umount2(target, la
 static int64_t clock_ns(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ll + t.tv_nsec; }
 int64_t cl_clock_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }
 int64_t cl_clock_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+int64_t cl_clock_boottime_ns(void) { return clock_ns(CLOCK_BOOTTIME); }
 ssize_t cl_getdents(int fd, void *buf, size_t size) { return RESULT((ssize_t)syscall(SYS_getdents64, fd, buf, size)); }
 int cl_statx_whole(int dir, const char *name, int flags, unsigned mask, void *out) {
     return RESULT(statx(dir, name, flags, mask, (struct statx *)out));

@@ -76,14 +76,18 @@ package struct Hint: Codable, Hashable, Sendable {
     /// Another process that claims to be this device. A process that is still alive answers by
     /// sending this id in the header `HubHeader.otherProcess`.
     package var process: Identifier?
+    /// The revision of the volume's leases: 0 if there are none. Each heartbeat has it.
+    package var leases: UInt64?
 
     package init(
-        head: UInt64? = nil, beat: Int64? = nil, ended: Failure? = nil, process: Identifier? = nil
+        head: UInt64? = nil, beat: Int64? = nil, ended: Failure? = nil, process: Identifier? = nil,
+        leases: UInt64? = nil
     ) {
         self.head = head
         self.beat = beat
         self.ended = ended
         self.process = process
+        self.leases = leases
     }
 }
 

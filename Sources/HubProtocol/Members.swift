@@ -10,9 +10,9 @@ package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
     package func allows(_ operation: VolumeOperation) -> Bool {
         switch operation {
         case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
-            .page:
+            .leases, .page:
             true
-        case .chunks, .commit, .holding, .pageForm: self != .reader
+        case .chunks, .commit, .holding, .edit, .pageForm: self != .reader
         case .changeMembers: self == .owner
         case .leave: self != .owner
         }
@@ -44,6 +44,11 @@ package enum VolumeOperation: String, Sendable, CaseIterable {
     case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted
     /// Lists the members.
     case members
+    /// Lists the documents that are open on other devices, and tells of those that are shown on
+    /// this one.
+    case leases
+    /// Tells of documents that are open for writing.
+    case edit
     /// Adds and removes members and changes their roles.
     case changeMembers
     /// Removes the account itself from the members.
@@ -70,6 +75,7 @@ extension VolumeCall {
         case .durability: .durability
         case .wanted: .wanted
         case .members: .members
+        case .leases: .leases
         }
     }
 }

@@ -156,6 +156,7 @@ extension EnrolAnswer {
 extension Hint {
     package var objection: String? {
         head.flatMap(\.objectionToSequence) ?? beat.flatMap(\.objectionToTime)
+            ?? leases.flatMap(\.objectionToSequence)
     }
 }
 
@@ -218,7 +219,7 @@ extension TokenAnswer {
 
 extension String {
     /// Names of devices, volumes and accounts are shown in terminals.
-    fileprivate var objectionToDisplay: String? {
+    var objectionToDisplay: String? {
         utf8.count <= HubLimits.nameBytes
             && !unicodeScalars.contains { $0.value < 32 || (127..<160).contains($0.value) }
             ? nil : "A name has at most \(HubLimits.nameBytes) bytes and no control characters."

@@ -27,7 +27,8 @@ package enum Routes {
 
 /// The endpoints of one volume: the last component of their paths.
 package enum VolumeCall: String, Sendable, CaseIterable {
-    case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted, members
+    case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted, members,
+        leases
 }
 
 /// The HTTP headers that Concord defines.
@@ -122,4 +123,8 @@ package enum HubLimits {
     /// The members of a volume, and the volumes of others of which an account is a member.
     package static let members = 1000
     package static let parents = 16
+    /// The documents of a volume that are open on one device, and the leases of a volume that a
+    /// device is told of.
+    package static let leases = 128
+    package static let leasesTogether = 4096
 }

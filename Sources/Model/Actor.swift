@@ -24,3 +24,16 @@ package struct Actor: Hashable, Sendable {
 
     package var signature: String { Signature.text(program: program, session) }
 }
+
+/// What programs on a device do with a document that they have open.
+package enum DocumentUse: String, Codable, Hashable, Sendable, CaseIterable {
+    /// A program presents it.
+    case shows
+    /// A program has it open for writing, or holds a write claim on it.
+    case edits
+
+    /// What a device does with the document if one program does this and another one does `other`.
+    package func combined(with other: DocumentUse) -> DocumentUse {
+        self == .edits ? self : other
+    }
+}

@@ -30,9 +30,10 @@ struct MemberTests {
             if self == .removed || self == .never { return .notFound }
             switch operation {
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
-                .page:
+                .leases, .page:
                 return nil
-            case .chunks, .commit, .holding, .pageForm: return self == .reader ? .forbidden : nil
+            case .chunks, .commit, .holding, .edit, .pageForm:
+                return self == .reader ? .forbidden : nil
             case .changeMembers: return self == .owner ? nil : .forbidden
             case .leave: return self == .owner ? .forbidden : nil
             }
@@ -97,6 +98,11 @@ struct MemberTests {
             case .durability: return try await call(.durability, list)
             case .wanted: return try await get(.wanted)
             case .members: return try await get(.members)
+            case .leases: return try await get(.leases)
+            case .edit:
+                let document = LeaseRequest.Document(item: item, use: .edits, age: 0)
+                return try await call(
+                    .leases, try json(LeaseRequest(number: 1, documents: [document])))
             case .changeMembers:
                 _ = try await hub.device(of: "carl")
                 return try await call(

@@ -90,7 +90,7 @@ struct RefusalTests {
                 #expect(reply.status == 405)
                 #expect(reply.values(of: "Allow") == ["POST"])
             }
-            for call in [VolumeCall.commit, .have, .chunks, .read, .manifests, .holding] {
+            for call in [VolumeCall.commit, .have, .chunks, .read, .manifests, .holding, .leases] {
                 let reply = try await Wire.send(
                     device.path(call), [], token: device.token, type: "text/plain")
                 #expect(reply.status == 415, "\(call)")
@@ -105,7 +105,7 @@ struct RefusalTests {
                 "{\"revisions\": [\"zz\"]}", "{\"revisions\": [1]}", "{\"name\": 5}",
                 String(repeating: "[", count: 100_000),
             ]
-            for call in [VolumeCall.commit, .manifests, .holding, .durability] {
+            for call in [VolumeCall.commit, .manifests, .holding, .durability, .leases] {
                 for body in bad {
                     let reply = try await Wire.send(
                         device.path(call), bytes(body), token: device.token, type: ContentType.json)

@@ -19,6 +19,7 @@ final class RunningHub: Sendable {
     let url: String
     private let serving: Task<Void, any Error>
     private let offset: Offset
+    private let uptimeOffset: Offset
 
     final class Offset: Sendable {
         let nanoseconds = Atomic<Int64>(0)
@@ -44,6 +45,11 @@ final class RunningHub: Sendable {
             blobs: try bucket.map { S3Source(try S3Address($0)) })
         let offset = Offset()
         self.offset = offset
+        let uptimeOffset = Offset()
+        self.uptimeOffset = uptimeOffset
+        let uptime: @Sendable () -> Int64 = {
+            Hub.uptime() + uptimeOffset.nanoseconds.load(ordering: .relaxed)
+        }
         let clock: @Sendable () -> Int64 = {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
         }
@@ -52,11 +58,11 @@ final class RunningHub: Sendable {
             hub = try await Hub(
                 directory: directory, lock: try directory.lock(),
                 ledger: try directory.openLedger(mayCreate: true), blobs: blobs, isAlone: false,
-                limits: limits, log: RunningHub.quiet, clock: clock)
+                limits: limits, log: RunningHub.quiet, clock: clock, uptime: uptime)
         } else {
             hub = try await Hub(
                 opening: directory, rebuilds: rebuilds, limits: limits, log: RunningHub.quiet,
-                clock: clock)
+                clock: clock, uptime: uptime)
         }
         let server = HubServer(
             hub, listening: ListenAddress(host: "127.0.0.1", port: 0),
@@ -79,6 +85,11 @@ final class RunningHub: Sendable {
 
     func advance(seconds: Int64) {
         offset.nanoseconds.wrappingAdd(seconds * 1_000_000_000, ordering: .relaxed)
+    }
+
+    /// Lets time pass, as a suspended machine does. It is not the wall clock's.
+    func advanceUptime(seconds: Int64) {
+        uptimeOffset.nanoseconds.wrappingAdd(seconds * 1_000_000_000, ordering: .relaxed)
     }
 
     func stop() async throws {

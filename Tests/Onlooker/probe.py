@@ -139,6 +139,7 @@ class Probe:
         self.ask(verb="merge", **place, explain=True)
         self.ask(verb="conflicts", **place)
         self.ask(verb="locks", **place)
+        self.ask(verb="who", **place)
         self.ask(verb="purge", **place, explain=True)
         self.ask(verb="sessions", **place, session="s")
         for time in times:
@@ -161,7 +162,7 @@ class Probe:
         self.guessed = []
         for document in self.ids:
             self.requests({"document": document})
-        for verb in ("status", "statistics", "activity", "identity", "locks", "devices", "members", "volumes"):
+        for verb in ("status", "statistics", "activity", "identity", "locks", "who", "devices", "members", "volumes"):
             self.ask(verb=verb)
         self.ask(verb="doctor", repair=False)
         self.requests({"path": "open/mine"})

@@ -195,6 +195,30 @@ import Testing
         #expect(enrolled.contains("another device"))
     }
 
+    @Test("leases that cannot be, or too many of them") func leases() throws {
+        let hub = try ScriptedHub()
+        defer { hub.stop() }
+        func refused(_ count: Int = 1, _ change: (inout LeaseList) -> Void) throws -> String {
+            let lease = LeaseList.Lease(
+                item: .random(), device: .random(), deviceName: "laptop", user: "ann",
+                use: .edits, age: 1)
+            var list = LeaseList(
+                revision: 1, leases: [LeaseList.Lease](repeating: lease, count: count))
+            change(&list)
+            hub.answer(Array(try JSONEncoder().encode(list)))
+            return try reason(hub) { client in _ = try client.leases(Self.volume) }
+        }
+        #expect(try refused { _ in } == "")
+        #expect(try refused { $0.revision = .max }.contains("63 bits"))
+        #expect(try refused { $0.leases[0].age = -1 }.contains("years"))
+        #expect(try refused { $0.leases[0].age = .max }.contains("years"))
+        #expect(try refused { $0.leases[0].user = "a\u{1b}[2J" }.contains("control"))
+        #expect(try refused { $0.leases[0].deviceName = "a\nb" }.contains("control"))
+        let long = String(repeating: "x", count: 256)
+        #expect(try refused { $0.leases[0].deviceName = long }.contains("255"))
+        #expect(try refused(HubLimits.leasesTogether + 1) { _ in }.contains("4096"))
+    }
+
     @Test("hints that cannot be, or without an end") func feed() throws {
         let hub = try ScriptedHub()
         defer { hub.stop() }
@@ -207,6 +231,7 @@ import Testing
         #expect(try refused(Hint(head: 5, beat: 1)) == "")
         #expect(try refused(Hint(head: .max)).contains("63 bits"))
         #expect(try refused(Hint(beat: .min)).contains("time"))
+        #expect(try refused(Hint(leases: .max)).contains("63 bits"))
         hub.answer([UInt8](repeating: 0x20, count: 1 << 16), times: 1000)
         let long = try reason(hub) { client in
             try client.feed(Self.volume, epoch: .random()) { _ in true }

@@ -202,13 +202,13 @@ import Testing
 extension Fleet {
     /// Runs fsctl in a device's mount.
     @discardableResult
-    fileprivate func fsctl(_ index: Int, _ words: String...) throws -> String {
+    func fsctl(_ index: Int, _ words: String...) throws -> String {
         var command = Command(Programs.fsctl, arguments: words)
         command.directory = devices[index].path
         return try command.succeed()
     }
 
-    fileprivate func attempt(_ index: Int, _ script: String) throws -> Command.Result {
+    func attempt(_ index: Int, _ script: String) throws -> Command.Result {
         var command = Command("/bin/bash", "-c", script)
         command.directory = devices[index].path
         return try command.run()

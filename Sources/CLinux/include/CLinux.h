@@ -107,6 +107,8 @@ int cl_umount(const char *target, int lazily);
 int cl_clone_without_atime(int fd);
 int64_t cl_clock_realtime_ns(void);
 int64_t cl_clock_monotonic_ns(void);
+// Also counts the time while the machine is suspended.
+int64_t cl_clock_boottime_ns(void);
 int cl_errno(void);
 /// Reads directory entries in the kernel's form (struct linux_dirent64). Each has the offset of the
 /// next one.

@@ -82,6 +82,8 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     package var size: UInt64
     /// The current version's number; left out if there is none.
     package var current: Int?
+    /// Who has it open on other devices; left out if nobody is known to.
+    package var elsewhere: [WhoReport.Lease]?
 
     package init(
         id: String, kind: String, state: String, durability: String, versions: Int, size: UInt64,

@@ -6,7 +6,7 @@ package enum Verb: String, Sendable, CaseIterable {
     case wait, doctor, statistics, stop
     // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
-    case members, member, volumes
+    case members, member, volumes, who
     // MARK: Conflicts
     case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
@@ -36,6 +36,7 @@ package enum Verb: String, Sendable, CaseIterable {
         case .versions where request.document != nil, .contents where request.document != nil:
             .owner
         case .status, .versions, .contents, .wait, .conflicts, .past, .sessions: .reader
+        case .who: request.path == nil ? .owner : .reader
         case .merge, .revert: request.explain == true ? .reader : .writer
         case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer
         case .identity: .everyone

@@ -97,6 +97,9 @@ package struct WatchEvent: Codable, Hashable, Sendable {
         /// Where the document's contents are has changed, or a transfer has begun or ended. The
         /// path of the root stands for any documents.
         case contents
+        /// Somebody has opened the document on another device (`user`, `device`), or has closed it
+        /// there.
+        case openedElsewhere, closedElsewhere
     }
 
     package var kind: Kind
@@ -105,6 +108,11 @@ package struct WatchEvent: Codable, Hashable, Sendable {
     /// For `identity`: the token, as the verb `identity` returns it; left out if the volume is
     /// signed out.
     package var token: String?
+    /// For `openedElsewhere` and `closedElsewhere`: the account, the name of the device, and
+    /// `edits` or `shows`.
+    package var user: String?
+    package var device: String?
+    package var use: String?
     /// Nanoseconds since 1970.
     package var time: Int64
     /// The process that caused the event; 0 if it is not known.
@@ -182,5 +190,7 @@ package struct LocksReport: Codable, Hashable, Sendable {
     }
 
     package var turns: [Turn]
+    /// Who has documents there open on other devices; left out if nobody is known to.
+    package var elsewhere: [WhoReport.Lease]?
     package init(turns: [Turn]) { self.turns = turns }
 }

@@ -51,6 +51,7 @@ package enum Answer: Sendable {
     case merge(MergeReport)
     case reverted(RevertReport)
     case sessions(SessionsReport)
+    case who(WhoReport)
 
     /// Returns the whole line of the reply, with its newline.
     func line(id: Int?) -> [UInt8] {
@@ -83,6 +84,7 @@ package enum Answer: Sendable {
         case .merge(let report): line(report)
         case .reverted(let report): line(report)
         case .sessions(let report): line(report)
+        case .who(let report): line(report)
         }
     }
 }

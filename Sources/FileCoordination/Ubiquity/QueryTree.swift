@@ -100,7 +100,9 @@ final class QueryTree: FilePresenter {
             // Without a path the volume's status tells what is being transferred.
             if event.path.bytes.isEmpty { bell.ring() } else { receive([path(event.path)]) }
         case .identity: receive([self.path])
-        case .claimed, .waiting, .released, .presented, .retired: break
+        case .claimed, .waiting, .released, .presented, .retired, .openedElsewhere,
+            .closedElsewhere:
+            break
         }
     }
 

@@ -43,6 +43,7 @@ struct PeriodicMaintenance: Service {
             second += 1
             await hub.recordHeads()
             if second % PeriodicMaintenance.beatSeconds == 0 { hub.feeds.beat() }
+            hub.leases.apply(.woken)
             do {
                 let now = try await hub.ledger.externalChangeCount()
                 if now != changes {
@@ -72,6 +73,7 @@ extension PeriodicMaintenance {
             case .head(let volume, let head):
                 hub.headsChanged.store(true, ordering: .relaxed)
                 hub.feeds.announce(head, of: volume)
+            case .leases(let message): hub.leases.take(message)
             case .gap:
                 let volumes = hub.feeds.volumes
                 let known = try? await hub.ledger.read { transaction in
@@ -104,6 +106,7 @@ extension PeriodicMaintenance {
                 hub.feeds.end(failure) { $0 === line }
             }
         }
+        try await hub.leases.endUnauthorized()
         hub.headsChanged.store(true, ordering: .relaxed)
         for errand in try await hub.ledger.read({ try $0.openMaintenanceRequests() }) {
             let result: String

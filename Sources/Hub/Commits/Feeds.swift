@@ -38,6 +38,11 @@ package final class Feeds: Sendable {
         for line in meant { line.tell(head: head) }
     }
 
+    func announceLeases(of volume: Identifier) {
+        let meant = lines.withLock { $0[volume].map { Array($0.values) } ?? [] }
+        for line in meant { line.tellLeases() }
+    }
+
     func beat() {
         for line in all() { line.tellBeat() }
     }
@@ -76,6 +81,8 @@ package final class FeedLine: Sendable {
         var head: UInt64?
         var told: UInt64?
         var beats = false
+        /// Whether the next hint says the revision of the leases, as each heartbeat does.
+        var saysLeases = true
         var ended: Failure?
         var process: Identifier?
     }
@@ -104,6 +111,11 @@ package final class FeedLine: Sendable {
         wake.yield()
     }
 
+    func tellLeases() {
+        state.withLock { $0.saysLeases = true }
+        wake.yield()
+    }
+
     func ask(beside process: Identifier) {
         state.withLock { $0.process = process }
         wake.yield()
@@ -115,7 +127,9 @@ package final class FeedLine: Sendable {
     }
 
     /// Returns the hint that must be sent now; nil if there is none.
-    package func next(at time: Int64) -> Hint? {
+    ///
+    /// - Parameter leases: The present revision of the leases.
+    package func next(at time: Int64, leases: () -> UInt64 = { 0 }) -> Hint? {
         state.withLock { state in
             var hint = Hint()
             if let head = state.head, state.told.map({ head > $0 }) ?? true {
@@ -124,6 +138,8 @@ package final class FeedLine: Sendable {
             }
             state.head = nil
             if state.beats { hint.beat = time }
+            if state.beats || state.saysLeases { hint.leases = leases() }
+            state.saysLeases = false
             state.beats = false
             hint.process = state.process
             state.process = nil

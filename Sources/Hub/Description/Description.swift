@@ -12,7 +12,7 @@ enum Description {
           },
           "security": [{"token": []}],
           "paths": {\(members(paths)), \(members(VolumeDescription.paths)),
-            \(members(MemberDescription.paths))},
+            \(members(MemberDescription.paths)), \(members(LeaseDescription.paths))},
           "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": {
@@ -23,7 +23,7 @@ enum Description {
             },
             "responses": \(responses),
             "schemas": {\(members(schemas)), \(members(ItemDescription.schemas)),
-              \(members(MemberDescription.schemas))}
+              \(members(MemberDescription.schemas)), \(members(LeaseDescription.schemas))}
           }
         }
         """

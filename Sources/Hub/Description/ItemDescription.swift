@@ -353,10 +353,11 @@ enum ItemDescription {
               "head": {"$ref": "#/components/schemas/Count"},
               "beat": {"$ref": "#/components/schemas/Time"},
               "ended": {"$ref": "#/components/schemas/Failure"},
-              "process": {"$ref": "#/components/schemas/Id"}
+              "process": {"$ref": "#/components/schemas/Id"},
+              "leases": {"$ref": "#/components/schemas/Count"}
             },
             "description": "A line of the feed: changes up to head, a heartbeat, a question \#
-        whether a process is alive, or the end of the feed."
+        whether a process is alive, the revision of the leases, or the end of the feed."
           },
           "HoldingRequest": {
             "type": "object",

@@ -46,6 +46,11 @@ package protocol Ledger: Sendable {
     /// heads of one volume may be told as the highest of them.
     func announce(_ head: UInt64, of volume: Identifier)
 
+    /// Tells the other hubs which documents are open on a device. It does not wait, and only the
+    /// last of several messages about a device in a volume may be told. The message has at most
+    /// 7,900 bytes, several words and no quotation mark.
+    func announce(leases message: String, of device: Identifier, in volume: Identifier)
+
     /// What the other hubs tell. There is only one such stream, and it has one reader.
     var announcements: AsyncStream<Announcement> { get }
 
@@ -67,6 +72,8 @@ extension Ledger {
 package enum Announcement: Hashable, Sendable {
     /// The volume's journal has this head, or a higher one.
     case head(Identifier, UInt64)
+    /// Documents are open on a device that uses the other hub.
+    case leases(String)
     /// From now on announcements arrive. Those before may have been missed.
     case gap
 }

@@ -122,6 +122,8 @@ package final class SQLiteLedger: Ledger {
 
     package func announce(_ head: UInt64, of volume: Identifier) {}
 
+    package func announce(leases message: String, of device: Identifier, in volume: Identifier) {}
+
     package var announcements: AsyncStream<Announcement> { AsyncStream { $0.finish() } }
 
     package func externalChangeCount() async throws -> Int64 {

@@ -1,3 +1,4 @@
+import CLinux
 import ChunkStore
 import Glibc
 import HubProtocol
@@ -14,6 +15,7 @@ package final class Hub: Sendable {
     package let log: Logger
     package let clock: @Sendable () -> Int64
     package let feeds = Feeds()
+    package let leases: Leases
     package let metrics = Metrics()
     let gate = UploadGate()
     let enrolments = RateLimit(limit: 10, seconds: 60)
@@ -53,7 +55,8 @@ package final class Hub: Sendable {
     package convenience init(
         opening directory: DataDirectory, rebuilds: Bool = false,
         limits: CallerLimits = CallerLimits(), log: Logger,
-        clock: @escaping @Sendable () -> Int64 = Hub.now
+        clock: @escaping @Sendable () -> Int64 = Hub.now,
+        uptime: @escaping @Sendable () -> Int64 = Hub.uptime
     ) async throws {
         let isNew = try directory.make()
         let lock = try directory.lock()
@@ -66,7 +69,7 @@ package final class Hub: Sendable {
         try await self.init(
             directory: directory, lock: lock, ledger: ledger, blobs: blobs,
             isAlone: directory.blobSource == nil, rebuilds: rebuilds, limits: limits, log: log,
-            clock: clock)
+            clock: clock, uptime: uptime)
     }
 
     /// - Parameter isAlone: Whether no other hub may use the ledger, because it would have other
@@ -75,7 +78,8 @@ package final class Hub: Sendable {
         directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
         isAlone: Bool = true,
         rebuilds: Bool = false, limits: CallerLimits = CallerLimits(), log: Logger,
-        clock: @escaping @Sendable () -> Int64
+        clock: @escaping @Sendable () -> Int64,
+        uptime: @escaping @Sendable () -> Int64 = Hub.uptime
     ) async throws {
         self.directory = directory
         self.lock = lock
@@ -83,6 +87,7 @@ package final class Hub: Sendable {
         self.blobs = blobs
         self.log = log
         self.clock = clock
+        leases = Leases(ledger, feeds, uptime: uptime)
         self.limits = limits
         turns = RoundRobinLock(places: ledger.parallelWrites)
         bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
@@ -101,6 +106,9 @@ package final class Hub: Sendable {
         clock_gettime(CLOCK_REALTIME, &time)
         return Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec).nanoseconds
     }
+
+    /// Nanoseconds since the machine was started.
+    package static let uptime: @Sendable () -> Int64 = { cl_clock_boottime_ns() }
 
     package func close() async throws {
         await recordHeads()

@@ -142,6 +142,7 @@ package struct HubDevices: Sendable {
     private func endFeeds(of device: Identifier) {
         let failure = Failure(.unauthenticated, "The device was signed out.")
         hub.feeds.end(failure) { $0.caller.device == device }
+        hub.leases.apply(.ended(device: device))
     }
 }
 

@@ -34,10 +34,12 @@ package struct VolumeMembers: Sendable {
         var isUnknown = false
         defer { if !isUnknown { hub.memberNames.forgive(who, at: time) } }
         do {
-            try await hub.ledger.write { transaction in
+            let account = try await hub.ledger.write { transaction in
                 let volume = try transaction.membership.volume(id, of: caller, for: operation)
                 try transaction.membership.change(request, of: volume, at: time)
+                return try transaction.account(named: request.user)?.id
             }
+            if let account { hub.leases.apply(.left(account: account, volume: id)) }
         } catch let failure as Failure where failure.code == .notFound {
             // Otherwise a user could find out all names of users.
             isUnknown = true

@@ -176,7 +176,11 @@ extension Call {
                     of: volume, for: caller, .feed, token: hash, process: process)
                 defer { hub.feeds.close(line) }
                 for await _ in line.wakes.cancelOnGracefulShutdown() {
-                    guard let hint = line.next(at: hub.clock()) else { continue }
+                    guard
+                        let hint = line.next(
+                            at: hub.clock(),
+                            leases: { hub.leases.revision(of: volume.id, for: caller.device) })
+                    else { continue }
                     try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
                     if hint.ended != nil { break }
                     try await Task.sleep(for: Call.pause)

@@ -99,6 +99,11 @@ struct Call {
             let wanted: MemberRequest = try await decoded()
             return Call.json(try await hub.members.change(wanted, in: volume, for: caller))
         case .members: return Call.json(try await hub.members.list(of: volume, for: caller))
+        case .leases where request.method == .post:
+            let told: LeaseRequest = try await decoded()
+            try await hub.leases.tell(told, in: volume, from: try id(.process), for: caller)
+            return Call.json(Done())
+        case .leases: return Call.json(try await hub.leases.list(in: volume, for: caller))
         }
     }
 

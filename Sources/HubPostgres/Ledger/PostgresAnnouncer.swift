@@ -13,6 +13,8 @@ final class PostgresAnnouncer: Sendable {
     private struct State {
         /// The heads that are to be told, by volume.
         var heads: [Identifier: UInt64] = [:]
+        /// What is to be told about leases, by volume and device.
+        var leases: [[Identifier]: String] = [:]
         var isStarted = false
         var isClosed = false
         /// Why this hub may not use the ledger at present.
@@ -68,6 +70,11 @@ final class PostgresAnnouncer: Sendable {
 
     func announce(_ head: UInt64, of volume: Identifier) {
         state.withLock { $0.heads[volume] = max($0.heads[volume] ?? 0, head) }
+        wake.signal()
+    }
+
+    func announce(leases message: String, of device: Identifier, in volume: Identifier) {
+        state.withLock { $0.leases[[volume, device]] = message }
         wake.signal()
     }
 
@@ -140,15 +147,17 @@ final class PostgresAnnouncer: Sendable {
         told.yield(.gap)
         while !state.withLock({ $0.isClosed }) {
             for message in try session.connection.notifications() { take(message) }
-            let heads = state.withLock { state in
-                defer { state.heads = [:] }
-                return state.heads
+            let (heads, leases) = state.withLock { state in
+                defer { (state.heads, state.leases) = ([:], [:]) }
+                return (state.heads, state.leases)
             }
-            if !heads.isEmpty {
-                let script = heads.map {
-                    "SELECT pg_notify('\(Self.channel)', '\(id) \($0) \($1)');"
+            if !heads.isEmpty || !leases.isEmpty {
+                let messages = heads.map { "\($0) \($1)" } + leases.values
+                let script = messages.map {
+                    "SELECT pg_notify('\(Self.channel)', '\(id) \($0)');"
                 }
                 do { try session.connection.run(script.joined(separator: " ")) } catch {
+                    // Devices tell of open documents again with the next heartbeat.
                     // They are told over the next connection.
                     for (volume, head) in heads { announce(head, of: volume) }
                     throw error
@@ -166,9 +175,12 @@ final class PostgresAnnouncer: Sendable {
 
     private func take(_ message: String) {
         let words = message.split(separator: " ").map(String.init)
-        guard words.count == 3, words[0] != id.description, let volume = Identifier(words[1]),
-            let head = UInt64(words[2])
-        else { return }
+        guard let sender = words.first, sender != id.description else { return }
+        guard words.count == 3 else {
+            told.yield(.leases(words.dropFirst().joined(separator: " ")))
+            return
+        }
+        guard let volume = Identifier(words[1]), let head = UInt64(words[2]) else { return }
         told.yield(.head(volume, head))
     }
 }

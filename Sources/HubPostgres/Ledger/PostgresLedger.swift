@@ -46,6 +46,10 @@ package final class PostgresLedger: Ledger {
         announcer.announce(head, of: volume)
     }
 
+    package func announce(leases message: String, of device: Identifier, in volume: Identifier) {
+        announcer.announce(leases: message, of: device, in: volume)
+    }
+
     package var announcements: AsyncStream<Announcement> { announcer.announcements }
 
     // MARK: Transactions

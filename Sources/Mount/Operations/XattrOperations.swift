@@ -179,9 +179,13 @@ final class XattrOperations: RequestGroup {
             parking.park(
                 request, on: .questions,
                 { () throws(Errno) in
-                    guard let history = try self.tree.history(at: path),
-                        let value = attribute.value(of: history)
-                    else { throw Errno(ENODATA) }
+                    guard let history = try self.tree.history(at: path) else {
+                        throw Errno(ENODATA)
+                    }
+                    let elsewhere = self.volume.openDocuments.elsewhere(history.id)
+                    guard let value = attribute.value(of: history, elsewhere) else {
+                        throw Errno(ENODATA)
+                    }
                     return Array(value.utf8)
                 },
                 answer: { request, value in
@@ -195,7 +199,7 @@ final class XattrOperations: RequestGroup {
 
 /// The attributes that describe a document.
 enum DocumentAttribute: String, CaseIterable {
-    case id, version, state, durability, conflicts, socket
+    case id, version, state, durability, conflicts, who, socket
 
     /// Returns nil for any other attribute, also for `user.concord.package`, which is a real one.
     init?(_ name: UnsafePointer<CChar>) {
@@ -204,7 +208,8 @@ enum DocumentAttribute: String, CaseIterable {
         self.init(rawValue: String(cString: name + prefix.utf8.count))
     }
 
-    func value(of history: DocumentHistory) -> String? {
+    /// - Parameter elsewhere: Who has the document open on other devices.
+    func value(of history: DocumentHistory, _ elsewhere: [OpenElsewhere]) -> String? {
         switch self {
         case .id: history.id.description
         case .version: history.versions.last { $0.kind == .current }.map { String($0.number) }
@@ -217,6 +222,11 @@ enum DocumentAttribute: String, CaseIterable {
                 return "hub \(devices)"
             }
         case .conflicts: String(history.versions.count { $0.kind == .conflict })
+        case .who:
+            elsewhere.isEmpty
+                ? nil
+                : elsewhere.map { "\($0.use.rawValue)\t\($0.user)\t\($0.deviceName)" }
+                    .joined(separator: "\n")
         case .socket: nil
         }
     }

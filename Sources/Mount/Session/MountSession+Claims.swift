@@ -103,6 +103,11 @@ extension MountSession {
         ProcessAncestry.line(of: other).contains(process)
     }
 
+    /// The path of a file that the mount knows by its inode; nil if it has no name.
+    package func path(ofInode inode: UInt64) -> [Name]? {
+        driver.tree.nodes.known(inode).flatMap { driver.tree.nodes.path(of: $0) }
+    }
+
     /// The programs that have files open which others wait for, and the waiting ones. With a path,
     /// all that have the file open.
     package func leaseReports(at names: [Name]?) -> [LeaseReport] {

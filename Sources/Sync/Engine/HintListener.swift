@@ -8,6 +8,7 @@ import Volume
 /// engine's state.
 struct HintListener: EnginePart, Sendable {
     let parts: EngineParts
+    let leases: LeaseExchange
 
     /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
     /// while feeds end quickly.
@@ -39,9 +40,16 @@ struct HintListener: EnginePart, Sendable {
 
     /// Reads one feed until it ends.
     private func listen(_ epoch: Identifier, _ wasEnded: Shared<Bool>) {
+        let isFirst = Shared(true)
         do {
             try client.feed(journal.account.volume, epoch: epoch) { hint in
                 guard !threads.isEnding, !state.withLock({ $0.isOffline }) else { return false }
+                leases.take(
+                    hint,
+                    isFirst: isFirst.withLock { isFirst in
+                        defer { isFirst = false }
+                        return isFirst
+                    })
                 if hint.ended != nil || wasEnded.withLock({ $0 }) {
                     state.withLock { $0.mustAskHub = true }
                     threads.poke()

@@ -17,6 +17,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
     let holders: HolderCounts
     private let transfers: TransferQueue
     let upThrottle: Throttle
+    private let leases: LeaseExchange
 
     // Only the engine's thread uses these.
 
@@ -63,6 +64,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
         receiver = ChangeReceiver(
             parts, standings: standings, outbox: outbox, dueItems: dueItems,
             join: VolumeJoin(parts), refusedStates: refusedStates)
+        leases = LeaseExchange(parts)
         holders = HolderCounts(parts: parts)
         holdings = HoldingReports(parts, holders)
     }
@@ -72,14 +74,16 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
     package func start() {
         volume.recorder.recordPromptly { [threads] in threads.poke() }
         threads.start(named: "sync") { self.run() }
-        let hints = HintListener(parts: parts)
+        let hints = HintListener(parts: parts, leases: leases)
         threads.start(named: "hints") { hints.run() }
+        leases.start()
         transfers.start()
     }
 
     /// Stops all threads. Unsent changes wait in the journal.
     package func stop() {
         volume.recorder.recordPromptly(nil)
+        leases.stop()
         threads.end()
         upThrottle.close()
         hub.throttle.close()

@@ -136,7 +136,6 @@ package final class HubClient: Sendable {
     }
 
     /// Also returns what the account is in the volume; an older hub does not say it.
-
     package func changes(
         _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
         epoch: Identifier, withTrash: Bool
@@ -319,21 +318,24 @@ package final class HubClient: Sendable {
         var body: [UInt8]
     }
 
-    private func ask<Body: Decodable>(
+    func ask<Body: Decodable>(
         _ method: HTTPMethod, _ path: String, limit: Int = HubLimits.answerBytes
     ) throws(HubFault) -> Body {
         try decoded(try send(method, path, nil, nil, [], limit: limit).body)
     }
 
-    private func planner<Body: Decodable>(
-        _ method: HTTPMethod, _ path: String, _ body: some Encodable,
+    func planner<Body: Decodable>(
+        _ method: HTTPMethod, _ path: String, _ body: some Encodable, seconds: Int64? = nil,
         limit: Int = HubLimits.answerBytes
     ) throws(HubFault) -> Body {
-        try decoded(try send(method, path, ContentType.json, json(body), [], limit: limit).body)
+        try decoded(
+            try send(
+                method, path, ContentType.json, json(body), [], seconds: seconds, limit: limit
+            ).body)
     }
 
     /// Rejects an invalid answer before any of its values is used.
-    private func refuse(_ objection: String?) throws(HubFault) {
+    func refuse(_ objection: String?) throws(HubFault) {
         if let objection { throw invalid(objection) }
     }
 

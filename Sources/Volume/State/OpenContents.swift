@@ -12,9 +12,18 @@ package final class OpenContents: Sendable {
         /// Those that it does not have.
         var unnoted: Set<UInt64> = []
         var synced: [UInt64: SyncedContents] = [:]
+        /// Whether `onChange` is called when the next file is opened or closed.
+        var isWatched = false
+
+        mutating func endWatch() -> Bool {
+            defer { isWatched = false }
+            return isWatched
+        }
     }
 
     private let state = Mutex(State())
+    /// Called once after each call of `watch`. It must be quick, because a program waits for it.
+    let onChange = CallbackSlot<@Sendable () -> Void>()
     /// What was synced of more files than these is forgotten, except of those that the journal has.
     private static let syncedMax = 4096
 
@@ -25,15 +34,35 @@ package final class OpenContents: Sendable {
     init(marks: OpenMarks? = nil) { self.marks = marks }
 
     func opened(_ inode: UInt64) {
-        state.withLock { state in
+        let isWatched = state.withLock { state in
             state.open.insert(inode)
-            guard !state.noted.contains(inode), state.unnoted.insert(inode).inserted else { return }
-            marks?.add(inode)
+            if !state.noted.contains(inode), state.unnoted.insert(inode).inserted {
+                marks?.add(inode)
+            }
+            return state.endWatch()
         }
+        if isWatched { onChange.current?() }
     }
 
     /// Returns whether it was open.
-    func closed(_ inode: UInt64) -> Bool { state.withLock { $0.open.remove(inode) } != nil }
+    func closed(_ inode: UInt64) -> Bool {
+        let (wasOpen, isWatched) = state.withLock { state in
+            let wasOpen = state.open.remove(inode) != nil
+            return (wasOpen, wasOpen && state.endWatch())
+        }
+        if isWatched { onChange.current?() }
+        return wasOpen
+    }
+
+    /// Returns the files that are open for writing: the first ones of these in the order of their
+    /// numbers, so that the same ones are returned again. The next change is told.
+    func watch(limit: Int) -> [UInt64] {
+        let open = state.withLock { state in
+            state.isWatched = true
+            return state.open
+        }
+        return Array(open.sorted().prefix(limit))
+    }
 
     /// Called after fsync(2), before the program is answered: what it has synced is no part of a
     /// save. If this fails, the file gets no version after a loss of power until it is saved again.

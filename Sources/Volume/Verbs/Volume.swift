@@ -31,6 +31,7 @@ package final class Volume: Sendable {
     package let hydration: Hydration
     package let oldContents: OldContents
     package let openContents: OpenContents
+    package let openDocuments: OpenDocuments
     package let ignoreFile: IgnoreFile
     package let room: Room
     /// Tells whether programs have an inode open; set by the mount.
@@ -110,6 +111,7 @@ package final class Volume: Sendable {
             openContents: openContents, oldContents: oldContents,
             copiedSizeMax: settings.copiedSizeMax)
         items = ItemLookup(tree: tree, journal: journal, recorder: recorder, ignoreFile: ignoreFile)
+        openDocuments = OpenDocuments(items: items, contents: openContents)
         safety = DocumentSafety(items: items)
         states = DocumentStates(items: items, safety: safety, hydration: hydration)
         history = VersionHistory(items: items, states: states)

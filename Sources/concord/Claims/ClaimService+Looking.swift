@@ -15,7 +15,10 @@ extension ClaimService {
             turn(status)
         }
         turns.removeAll { !volume.mayKnow(client.peer, of: $0.path.path ?? []) }
-        client.reply(request, LocksReport(turns: turns))
+        var report = LocksReport(turns: turns)
+        let elsewhere = try volume.whoElse(at: path?.names ?? [], for: client.peer)
+        report.elsewhere = elsewhere.isEmpty ? nil : elsewhere
+        client.reply(request, report)
     }
 
     private func turn(_ status: Arbiter.ClaimStatus) -> LocksReport.Turn {
@@ -76,7 +79,7 @@ extension ClaimService {
 
     /// Tells all watchers of a document that one of its versions is in conflict.
     func tell(conflictOf names: [Name]) {
-        tell(.conflict, of: names) { _ in true }
+        tell(.conflict, of: names)
     }
 
     /// Whether a client watches where contents are.
@@ -88,7 +91,7 @@ extension ClaimService {
     /// Tells those who watch where contents are that it has changed for a document, or for any
     /// documents if the path is that of the root.
     func tell(contentsOf names: [Name]) {
-        tell(.contents, of: names) { $0.watchesContents }
+        tell(.contents, of: names, to: { $0.watchesContents })
         tell(ubiquityOf: names)
     }
 
@@ -102,13 +105,16 @@ extension ClaimService {
         }
     }
 
-    private func tell(
-        _ kind: WatchEvent.Kind, of names: [Name], to isMeant: (ClaimClient) -> Bool
+    func tell(
+        _ kind: WatchEvent.Kind, of names: [Name],
+        to isMeant: (ClaimClient) -> Bool = { _ in true },
+        completing complete: (inout WatchEvent) -> Void = { _ in }
     ) {
         let path = session.path(names)
-        let event = WatchEvent(
+        var event = WatchEvent(
             kind, path: RawText(path: names), time: cl_clock_realtime_ns(), process: 0,
             program: "")
+        complete(&event)
         let watchers = clients.withLock {
             $0.values.filter(isMeant).compactMap { clientSession in
                 clientSession.watcher.flatMap { watcher in

@@ -39,6 +39,7 @@ final class ClaimService: Sendable {
             clients.withLock { $0[client.number]?.remove(presenter: number) }
             arbiter.retire(id)
             evictions.leave([id])
+            volume.openDocuments.poke()
             client.reply(request)
         case .answer:
             let (_, id) = try presenterID(request, client)
@@ -55,6 +56,7 @@ final class ClaimService: Sendable {
     }
 
     func left(_ client: Connection) {
+        defer { volume.openDocuments.poke() }
         guard let gone = clients.withLock({ $0.removeValue(forKey: client.number) }) else { return }
         evictions.leave(gone.presenters.values)
         for id in gone.claims.values { written(by: id).map(tell) }
@@ -129,6 +131,7 @@ final class ClaimService: Sendable {
 
     func grant(_ paths: [Path], _ request: Control.Request, _ client: Connection) {
         client.reply(request, GrantReport(paths: paths.map { RawText(path: $0.names) }))
+        volume.openDocuments.poke()
     }
 
     func forget(_ number: Int, _ client: Connection) {
@@ -191,6 +194,7 @@ final class ClaimService: Sendable {
         session.record(packagesOf: written.paths) { [self] in
             tell(written)
             arbiter.step(.released(id))
+            volume.openDocuments.poke()
             client.reply(request)
         }
     }
@@ -285,6 +289,7 @@ final class ClaimService: Sendable {
         clients.withLock {
             $0[client.number]?.add(presenter: number, id, names: names.count)
         }
+        volume.openDocuments.poke()
         client.reply(request)
     }
 

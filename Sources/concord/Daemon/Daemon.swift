@@ -186,6 +186,7 @@ struct Daemon {
         of volume: Volume, _ session: MountSession, _ desk: ClaimService, _ autoMerger: AutoMerger,
         _ notice: ConflictNotification
     ) {
+        volume.openDocuments.connect(to: session, desk)
         let arbiter = desk.arbiter
         volume.conflicts.onVersions {
             [weak session, weak desk, autoMerger, notice] change, versions, names in

@@ -35,12 +35,15 @@ struct Service: ControlService {
                 let path = try volume.items.path(of: id)
                 var report = try document(at: path)
                 report.path = RawText(path: path)
+                try volume.tellWho(in: &report, at: path, for: peer)
                 return .document(report)
             }
             if request.path == nil { return .volume(try report(for: peer)) }
             if request.entries == true { return .entries(try EntriesReport(volume, request, peer)) }
-            return .document(
-                try document(at: request.components(), asksHub: request.local != true))
+            let path = try request.components()
+            var report = try document(at: path, asksHub: request.local != true)
+            try volume.tellWho(in: &report, at: path, for: peer)
+            return .document(report)
         case .versions where request.deleted == true:
             let documents = try volume.history.deletedDocuments(
                 in: request.components(), visibleTo: peer.onlooker)
@@ -71,6 +74,8 @@ struct Service: ControlService {
         case .signin, .signout, .identity, .devices, .revoke, .offline, .online, .brake,
             .activity, .limit:
             return try hub.answer(request)
+        case .who:
+            return .who(try volume.who(request, in: membership.account, for: peer))
         case .members, .member, .volumes:
             return try MemberVerbs(membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))

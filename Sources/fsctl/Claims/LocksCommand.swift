@@ -9,7 +9,8 @@ struct LocksCommand: ParsableCommand {
         abstract: "Show who holds a claim on a document, who waits for whom, and who presents it.",
         discussion: """
             Claims are made by fsctl coordinate and by programs that use file coordination. A \
-            plain program has an implicit lease while it has a document open.
+            plain program has an implicit lease while it has a document open. What is open on \
+            other devices comes last; nobody waits for that.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -25,9 +26,14 @@ struct LocksCommand: ParsableCommand {
             if path == nil { $0.path = nil }
         }
         output.show(report) {
-            report.turns.isEmpty
+            let here =
+                report.turns.isEmpty
                 ? "Nothing is claimed, waited for or presented\(path.map { " at \($0)" } ?? "")."
                 : LocksCommand.table(report.turns).text(
+                    width: Terminal.width, heading: Terminal.bold)
+            guard let elsewhere = report.elsewhere, !elsewhere.isEmpty else { return here }
+            return here + "\n\nOn other devices:\n"
+                + WhoCommand.table(elsewhere).text(
                     width: Terminal.width, heading: Terminal.bold)
         }
     }

@@ -49,12 +49,16 @@ struct WatchCommand: ParsableCommand {
             case .retired: "no longer presents"
             case .conflict: "left a version in conflict with the current one of"
             case .contents: "transfers or evicted contents of"
+            case .openedElsewhere: event.use == "shows" ? "shows" : "has opened"
+            case .closedElsewhere: "no longer \(event.use == "shows" ? "shows" : "has open")"
             case .identity: event.token == nil ? "signed out of the hub" : "signed in to a hub"
             }
         let root = event.kind == .identity ? "" : "/"
         let path = event.path.bytes.isEmpty ? root : event.path.text
         let end = event.to.map { " to \($0.text)" } ?? ""
-        let line = "\(who(event.program, event.process)) \(deed) \(path)\(end)"
+        let device = event.device.map { "\(event.user ?? "somebody") on \($0)" }
+        let subject = device ?? who(event.program, event.process)
+        let line = "\(subject) \(deed) \(path)\(end)"
         return "\(TimeFormat.clock(event.time, inUTC: inUTC))  \(line.printable)"
     }
 }

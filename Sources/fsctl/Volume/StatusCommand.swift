@@ -166,6 +166,9 @@ struct StatusCommand: ParsableCommand {
             lines.append(
                 ("Versions", "\(Amount.count(report.versions)), the current one is \(current)"))
         }
+        for (index, lease) in (report.elsewhere ?? []).enumerated() {
+            lines.append((index == 0 ? "Elsewhere" : "", lease.sentence))
+        }
         return list(lines)
     }
 

@@ -1,0 +1,109 @@
+import Control
+import Coordination
+import Model
+import Mount
+import Sync
+import Volume
+
+// Who has documents open, as this user may know it.
+extension Volume {
+    /// Answers the verb `who`.
+    func who(_ request: Control.Request, in account: Account?, for peer: Peer)
+        throws(VolumeError) -> WhoReport
+    {
+        let top = request.path == nil ? [] : try request.components()
+        var leases = try whoElse(at: top, for: peer)
+        if let account { leases += try openHere(at: top, by: account, for: peer) }
+        return WhoReport(leases: leases)
+    }
+
+    func tellWho(in report: inout DocumentReport, at path: [Name], for peer: Peer)
+        throws(VolumeError)
+    {
+        guard report.kind == "file" || report.kind == "package" else { return }
+        let elsewhere = try whoElse(at: path, for: peer)
+        report.elsewhere = elsewhere.isEmpty ? nil : elsewhere
+    }
+
+    /// - Parameter top: The document, or the directory of the documents.
+    func whoElse(at top: [Name], for peer: Peer) throws(VolumeError) -> [WhoReport.Lease] {
+        var found: [WhoReport.Lease] = []
+        for open in openDocuments.elsewhere {
+            guard let path = try openDocuments.path(of: open.document),
+                concerns(path, top, for: peer)
+            else { continue }
+            found.append(
+                WhoReport.Lease(
+                    path: RawText(path: path), user: open.user, device: open.device.description,
+                    deviceName: open.deviceName, use: open.use.rawValue, since: open.since,
+                    here: false))
+        }
+        return found
+    }
+
+    /// What is open on this device, as the hub knows it.
+    private func openHere(
+        at top: [Name], by account: Account, for peer: Peer
+    ) throws(VolumeError) -> [WhoReport.Lease] {
+        var found: [WhoReport.Lease] = []
+        for held in openDocuments.held {
+            guard let path = try openDocuments.path(of: held.document),
+                concerns(path, top, for: peer)
+            else { continue }
+            found.append(
+                WhoReport.Lease(
+                    path: RawText(path: path), user: account.user,
+                    device: account.device.description, deviceName: account.deviceName,
+                    use: held.use.rawValue, since: held.since, here: true))
+        }
+        return found
+    }
+
+    /// Whether a document is the one at `top` or below it, or the package around `top`, and the
+    /// user may know its name.
+    private func concerns(_ path: [Name], _ top: [Name], for peer: Peer) -> Bool {
+        (path.starts(with: top) || top.starts(with: path)) && mayKnow(peer, of: path)
+    }
+}
+
+extension OpenDocuments {
+    /// Lets it know the open files of the mount, and the claims and presenters, and tells watchers
+    /// what others open.
+    func connect(to session: MountSession, _ desk: ClaimService) {
+        paths.set { [weak session, weak desk] inodes in
+            guard let session, let desk else { return [] }
+            let files = inodes.compactMap { inode in
+                session.path(ofInode: inode).map { ($0, DocumentUse.edits) }
+            }
+            return files + desk.explicitUses
+        }
+        changedElsewhere.set { [weak desk] opened, closed in
+            for open in opened { desk?.tell(.openedElsewhere, open) }
+            for open in closed { desk?.tell(.closedElsewhere, open) }
+        }
+    }
+}
+
+extension ClaimService {
+    /// The items that clients write under a claim, and those that presenters show.
+    fileprivate var explicitUses: [(path: [Name], use: DocumentUse)] {
+        arbiter.claimStatuses(at: nil).compactMap { status in
+            guard case .granted = status.state else { return nil }
+            switch status.kind {
+            case .presenter: return (status.path.names, .shows)
+            case .claim: return status.access?.isWriting == true ? (status.path.names, .edits) : nil
+            case .plain: return nil
+            }
+        }
+    }
+
+    fileprivate func tell(_ kind: WatchEvent.Kind, _ open: OpenElsewhere) {
+        guard let path = try? volume.openDocuments.path(of: open.document) else { return }
+        tell(
+            kind, of: path,
+            completing: { event in
+                (event.user, event.device) = (open.user, open.deviceName)
+                event.use = open.use.rawValue
+            })
+    }
+}
