@@ -8,7 +8,7 @@ import Testing
 @testable import Volume
 
 /// What opens items below a directory leaves it by no path, whoever put there what is in it.
-struct TreeWalkTests {
+final class TreeWalkTests {
     private let home: TemporaryDirectory
     private let root: Descriptor
 

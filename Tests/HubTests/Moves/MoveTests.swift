@@ -251,6 +251,10 @@ struct MortalLedger: Ledger {
 
     func announce(_ head: UInt64, of volume: Identifier) { base.announce(head, of: volume) }
 
+    func announce(leases message: String, of device: Identifier, in volume: Identifier) {
+        base.announce(leases: message, of: device, in: volume)
+    }
+
     var announcements: AsyncStream<Announcement> { base.announcements }
 
     func integrityFaults() async throws -> [String] { try await base.integrityFaults() }
