@@ -67,6 +67,7 @@ FIELDS = {
     "retire": [{"presenter": 1}],
     "answer": [{"presenter": 1, "turn": 1, "failure": "no"}],
     "locks": [{}, {"path": "d"}],
+    "who": [{"path": "d"}, {"path": "a.txt"}],
     "watch": [{"path": "d"}, {}],
 }
 # A valid request of these would end the test.

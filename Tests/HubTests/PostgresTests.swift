@@ -296,6 +296,7 @@ struct PostgresTests {
                 DROP TABLE concord.members, concord.packs, concord.staged;
                 DROP TABLE concord.loose_uses, concord.revivals, concord.dav_locks;
                 DROP TABLE concord.past_places, concord.past_currents, concord.journal_times;
+                DROP TABLE concord.moves;
                 ALTER TABLE concord.items DROP COLUMN here;
                 ALTER TABLE concord.volumes DROP COLUMN unplaced;
                 DROP INDEX concord.revisions_order;

@@ -112,7 +112,6 @@ package struct LeaseHolder: Sendable {
             nextLook = min(nextLook ?? .max, lastLook + LeaseTerms.settling)
             return []
         case .woken:
-            if let nextLook, now >= nextLook { return [.look] }
             return tell(at: now)
         case .looked(let documents):
             take(documents, at: now)
@@ -154,6 +153,8 @@ package struct LeaseHolder: Sendable {
     }
 
     private mutating func tell(at now: Int64) -> [Effect] {
+        // A process that was stopped may get an answer before it has looked again.
+        if let nextLook, now >= nextLook { return [.look] }
         guard sent == nil else { return [] }
         nextTelling = nil
         let documents = settled(at: now)

@@ -17,7 +17,7 @@ package final class SQLiteLedger: Ledger {
             try pool.writeWithoutTransaction { database in
                 // This must not be in `prepareDatabase`: the pool sets NORMAL on its writer
                 // afterwards, and then a loss of power may undo transactions that were answered.
-                try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384")
+                try database.execute(sql: "PRAGMA synchronous = FULL")
                 try Self.migrate(database, path: path, mayCreate: mayCreate)
             }
         } catch {

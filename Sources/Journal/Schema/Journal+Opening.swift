@@ -24,7 +24,7 @@ extension Journal {
         do {
             let pool = try DatabasePool(path: path, configuration: configuration(readonly: false))
             try pool.writeWithoutTransaction { database in
-                try prepareWriter(database)
+                try synchronizeFully(database)
                 try migrate(database)
             }
             return Journal(path: path, pool: pool)
@@ -131,11 +131,8 @@ extension Journal {
 
     /// Must be called after the pool has been made: the pool sets its writer to NORMAL, with which
     /// a loss of power may undo committed transactions.
-    ///
-    /// Keys are random, so the rows of many new documents are all over the tables. With SQLite's
-    /// default cache of 2 MB most of their pages would be read again for each document.
-    private static func prepareWriter(_ database: Database) throws {
-        try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384")
+    private static func synchronizeFully(_ database: Database) throws {
+        try database.execute(sql: "PRAGMA synchronous = FULL")
     }
 
     static func migrate(_ database: Database) throws {

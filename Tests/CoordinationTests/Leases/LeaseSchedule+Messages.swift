@@ -59,7 +59,7 @@ extension LeaseSchedule {
     private mutating func request(_ message: Message, _ index: Int, else failed: Message) {
         let device = devices[index]
         add(.toDevice(index, life: device.life, failed), in: Self.patience)
-        guard !device.isCutOff, !random.oneIn(12) else { return }
+        guard !device.isCutOff, isCalm || !random.oneIn(12) else { return }
         let delay =
             random.oneIn(8)
             ? Int64(random.below(Int(Self.late))) : Int64(random.below(20_000_000))
@@ -146,7 +146,7 @@ extension LeaseSchedule {
     }
 
     private mutating func answer(_ message: Message, _ index: Int) {
-        guard !devices[index].isCutOff, !random.oneIn(12) else { return }
+        guard !devices[index].isCutOff, isCalm || !random.oneIn(12) else { return }
         add(
             .toDevice(index, life: devices[index].life, message),
             in: Int64(random.below(20_000_000)))
