@@ -301,7 +301,7 @@ struct PostgresTests {
                 ALTER TABLE concord.volumes DROP COLUMN unplaced;
                 DROP INDEX concord.revisions_order;
                 CREATE INDEX revisions_item ON concord.revisions (volume, item);
-                UPDATE concord.ledger SET version = version - 7
+                UPDATE concord.ledger SET version = version - 8
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }
