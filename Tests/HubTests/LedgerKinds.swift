@@ -31,9 +31,34 @@ struct LedgerKind: Sendable, CustomTestStringConvertible {
         + (PostgresServer.obstacle == nil ? [postgres, postgres.repeating] : [])
 }
 
+/// A ledger that changes how another one, `base`, runs transactions.
+protocol LedgerWrapper: Ledger {
+    var base: any Ledger { get }
+}
+
+extension LedgerWrapper {
+    var parallelWrites: Int { base.parallelWrites }
+
+    func externalChangeCount() async throws -> Int64 { try await base.externalChangeCount() }
+
+    func join(isAlone: Bool) async throws { try await base.join(isAlone: isAlone) }
+
+    func announce(_ head: UInt64, of volume: Identifier) { base.announce(head, of: volume) }
+
+    func announce(leases message: String, of device: Identifier, in volume: Identifier) {
+        base.announce(leases: message, of: device, in: volume)
+    }
+
+    var announcements: AsyncStream<Announcement> { base.announcements }
+
+    func integrityFaults() async throws -> [String] { try await base.integrityFaults() }
+
+    func close() throws { try base.close() }
+}
+
 /// Runs each body of a write transaction twice, and rolls back the first run, as a ledger may that
 /// lost its connection.
-struct RepeatingLedger: Ledger {
+struct RepeatingLedger: LedgerWrapper {
     let base: any Ledger
 
     private struct Again: Error {}
@@ -60,22 +85,4 @@ struct RepeatingLedger: Ledger {
         }
         return try await base.write(scope, body)
     }
-
-    var parallelWrites: Int { base.parallelWrites }
-
-    func externalChangeCount() async throws -> Int64 { try await base.externalChangeCount() }
-
-    func join(isAlone: Bool) async throws { try await base.join(isAlone: isAlone) }
-
-    func announce(_ head: UInt64, of volume: Identifier) { base.announce(head, of: volume) }
-
-    func announce(leases message: String, of device: Identifier, in volume: Identifier) {
-        base.announce(leases: message, of: device, in: volume)
-    }
-
-    var announcements: AsyncStream<Announcement> { base.announcements }
-
-    func integrityFaults() async throws -> [String] { try await base.integrityFaults() }
-
-    func close() throws { try base.close() }
 }

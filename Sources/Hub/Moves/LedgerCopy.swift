@@ -6,7 +6,7 @@ struct LedgerCopy: Sendable {
     let source: any Ledger
     let target: any Ledger
 
-    /// A page has at most so many rows, and so many bytes unless one row has more.
+    /// The largest number of rows and of bytes in a page. A single row may have more bytes.
     private static let pageRows: Int64 = 1_000
     private static let pageBytes = 4 << 20
 
@@ -87,7 +87,7 @@ struct LedgerCopy: Sendable {
         return try source.rows("SELECT \(table.list) \(end)", last + [.integer(count)])
     }
 
-    /// The numbers of rows for which there are statements, so that few have to be prepared.
+    /// A statement inserts so many rows: with only two numbers, few statements have to be prepared.
     private static let rowsTogether = [32, 1]
 
     /// Rows that are null in the same columns are inserted together, because an argument that is

@@ -113,8 +113,8 @@ package struct Agreement: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// The volume was signed out, and is signed in again. Agreements with another volume have no
-    /// epoch that can ever be the present one.
+    /// The volume was signed out, and is signed in again. An agreement with another volume gets an
+    /// epoch that no volume has.
     package mutating func outlive(isSameVolume: Bool) {
         generation = 0
         if !isSameVolume { volumeEpoch = .root }

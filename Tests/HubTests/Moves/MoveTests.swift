@@ -109,7 +109,7 @@ struct MoveTests {
                 }
                 let isHere = try await site.objection(of: source) == nil
                 if steps > 1 {
-                    // The other place has tables by now.
+                    // The target's ledger has its tables by now.
                     let isThere = try await site.objection(of: target) == nil
                     #expect(!isHere || !isThere, "the hub is at two places after \(steps) steps")
                 }
@@ -223,7 +223,7 @@ final class Lifetime: Sendable {
 }
 
 /// The ledger of a process that is killed before or after one of its write transactions.
-struct MortalLedger: Ledger {
+struct MortalLedger: LedgerWrapper {
     let base: any Ledger
     let life: Lifetime
 
@@ -242,24 +242,6 @@ struct MortalLedger: Ledger {
         try life.step()
         return result
     }
-
-    var parallelWrites: Int { base.parallelWrites }
-
-    func externalChangeCount() async throws -> Int64 { try await base.externalChangeCount() }
-
-    func join(isAlone: Bool) async throws { try await base.join(isAlone: isAlone) }
-
-    func announce(_ head: UInt64, of volume: Identifier) { base.announce(head, of: volume) }
-
-    func announce(leases message: String, of device: Identifier, in volume: Identifier) {
-        base.announce(leases: message, of: device, in: volume)
-    }
-
-    var announcements: AsyncStream<Announcement> { base.announcements }
-
-    func integrityFaults() async throws -> [String] { try await base.integrityFaults() }
-
-    func close() throws { try base.close() }
 }
 
 struct MortalSource: LedgerSource {

@@ -41,7 +41,7 @@ struct SyncPlannerSchedule {
     private let hasSoleWriter: Bool
     private var isEnding = false
     var hub = HubInMemory()
-    /// The other hub; while one of its devices works, `hub` is that one.
+    /// The second hub. `hub` and this one are exchanged while a device of the second hub works.
     var otherHub = HubInMemory.other
     private var isAtOtherHub = false
     var hubBackup: HubInMemory?

@@ -243,9 +243,9 @@ enum Hardship: String, CaseIterable, Sendable {
     case missingContents
     /// The hub cannot take the contents of some conflict versions for a while.
     case largeConflicts
-    /// Instead of a crash, a device is signed out of the hub, or in again.
+    /// Where a crash would happen, a device is signed out of the hub or signed in again.
     case signsOut
-    /// Instead of a crash, a device is signed out, and in to another hub, or back.
+    /// Where a crash would happen, a device is signed out, and signed in to the other hub.
     case changesHub
 }
 
