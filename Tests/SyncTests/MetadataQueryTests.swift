@@ -119,6 +119,23 @@ import Testing
         }
     }
 
+    @Test("a query that is cancelled while it collects changes ends, with its thread")
+    func ending() throws {
+        try Fleet.with(2) { fleet in
+            for round in 1...10 {
+                let query = Listener(fleet) { _ in true }
+                try query.wait("the first") { _ in true }
+                try fleet.put(1, "a", "\(round)")
+                // It collects changes for 50 milliseconds.
+                usleep(10_000)
+                withExtendedLifetime(query) {}
+            }
+            try wait(for: "the queries to end") {
+                try QueryThread.all(of: getpid()).isEmpty ? true : nil
+            }
+        }
+    }
+
     @Test("while nothing happens its thread does not run, and what this process saves is reported")
     func resting() throws {
         try Fleet.with(2) { fleet in

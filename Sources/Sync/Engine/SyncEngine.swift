@@ -111,6 +111,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
                     continue
                 }
                 if !isRecovered { try recover() }
+                try dueItems.recover()
                 guard try !restartAfterRebuild() else { continue }
                 if let reason = outbox.doubt.take(pause: settings.refusedSeconds, state) {
                     restart(Failure(.copied, reason))
@@ -149,9 +150,9 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
         return try volume.journal.read { try $0.hub.mirrorCount(.underway) } > 0
     }
 
-    /// Prepares the first round, and examines again what a crash left half done.
+    /// Prepares the first round.
     private func recover() throws {
-        let (account, planner) = (journal.account, journal.planner)
+        let account = journal.account
         try volume.recorder.record(asDevice: account.device, named: account.deviceName)
         try standings.apply()
         try journal.perform { table in try table.notePlaces() }
@@ -159,9 +160,6 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
             // A journal of an older version has no witness yet.
             try table.journal.setCurrentHub(
                 volume: account.volume, epoch: table.session().volumeEpoch)
-            for id in try table.journal.hub.mirrors(.underway, limit: .max).map(\.id) {
-                try planner.recover(id, in: &table)
-            }
             for id in try table.journal.hub.mirrors(.stuck, limit: .max).map(\.id) {
                 var mirror = try table.mirror(id)
                 mirror?.state = .due

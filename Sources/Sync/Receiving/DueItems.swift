@@ -16,6 +16,9 @@ final class DueItems: EnginePart {
     private var postponed: [Identifier: Postponement] = [:]
     /// The position from which the next search begins; nil for the first one.
     private var cursor: HubTables.Position?
+    /// False while the mirror may call items underway that nobody is applying: at first those of the
+    /// last process, and later those whose outcome could not be recorded, as on a full disk.
+    private var isRecovered = false
 
     init(
         _ parts: EngineParts, _ transfers: TransferQueue, contents: ContentFetch,
@@ -30,6 +33,20 @@ final class DueItems: EnginePart {
 
     /// When a postponed item is to be examined again.
     var nextTime: Int64 { postponed.values.lazy.compactMap(\.until).min() ?? .max }
+
+    /// Compares with the tree what was being applied when the process ended or the journal could not
+    /// be written. Does nothing if there is nothing of the kind. Must come before newer states are
+    /// taken from the hub and before a restart, because both presume that nothing is underway.
+    func recover() throws(VolumeError) {
+        guard !isRecovered else { return }
+        try journal.perform { [planner = journal.planner] table in
+            for id in try table.journal.hub.mirrors(.underway, limit: .max).map(\.id) {
+                try planner.recover(id, in: &table)
+            }
+        }
+        isRecovered = true
+        searchAgain()
+    }
 
     /// Brings a number of due items into the tree. Returns false if none can be done now.
     func apply(limit: Int = 512) throws -> Bool {
@@ -59,6 +76,7 @@ final class DueItems: EnginePart {
         if !again.isEmpty { start = nil }
         let packages = Set(waiting.lazy.compactMap { self.postponed[$0]?.weakPackage })
         let prepared = transfers.waitingForPlace
+        isRecovered = false
         let (tasks, next, superseded) = try journal.perform {
             [planner = journal.planner, start] table in
             var superseded: [Identifier] = []
@@ -102,6 +120,7 @@ final class DueItems: EnginePart {
             if let name = transfers.takePrepared(revision) { volume.arrivals.discard(name) }
         }
         cursor = next
+        isRecovered = tasks.isEmpty
         return tasks
     }
 
@@ -129,6 +148,7 @@ final class DueItems: EnginePart {
                     in: &table)
             }
         }
+        isRecovered = true
         for (task, outcome) in zip(tasks, outcomes) { note(task, outcome) }
         if let fault { throw fault }
     }
