@@ -6,12 +6,16 @@ package struct QueryThread {
 
     /// Nil unless there is exactly one.
     package init?(of process: pid_t) throws {
-        let tasks = "/proc/\(process)/task"
-        let found = try FileManager.default.contentsOfDirectory(atPath: tasks).filter {
-            (try? String(contentsOfFile: "\(tasks)/\($0)/comm", encoding: .utf8)) == "query\n"
-        }
+        let found = try QueryThread.all(of: process)
         guard found.count == 1 else { return nil }
-        directory = "\(tasks)/\(found[0])"
+        directory = found[0]
+    }
+
+    /// The directories in /proc of the threads of all queries.
+    package static func all(of process: pid_t) throws -> [String] {
+        let tasks = "/proc/\(process)/task"
+        return try FileManager.default.contentsOfDirectory(atPath: tasks).map { "\(tasks)/\($0)" }
+            .filter { (try? String(contentsOfFile: "\($0)/comm", encoding: .utf8)) == "query\n" }
     }
 
     /// How often the processor was given to it and taken from it.

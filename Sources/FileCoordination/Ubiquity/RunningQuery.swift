@@ -55,7 +55,8 @@ final class RunningQuery: Sendable {
         bell.hush()
         var (places, isMoving) = transfers()
         tell(look(at: Set(trees.map(\.path))))
-        while true {
+        // Asked after the bell was hushed, because that may have been the ring of `end`.
+        while !isEnded {
             if isMoving { pause() } else { bell.wait() }
             if isEnded { return }
             if !isMoving { pause() }
