@@ -16,8 +16,8 @@ final class DueItems: EnginePart {
     private var postponed: [Identifier: Postponement] = [:]
     /// The position from which the next search begins; nil for the first one.
     private var cursor: HubTables.Position?
-    /// False while the mirror may call items underway that nobody is applying: at first those of the
-    /// last process, and later those whose outcome could not be recorded, as on a full disk.
+    /// False while the mirror may call items underway that nobody is applying: those of the last
+    /// process, and those whose outcome could not be recorded, as on a full disk.
     private var isRecovered = false
 
     init(
@@ -34,9 +34,9 @@ final class DueItems: EnginePart {
     /// When a postponed item is to be examined again.
     var nextTime: Int64 { postponed.values.lazy.compactMap(\.until).min() ?? .max }
 
-    /// Compares with the tree what was being applied when the process ended or the journal could not
-    /// be written. Does nothing if there is nothing of the kind. Must come before newer states are
-    /// taken from the hub and before a restart, because both presume that nothing is underway.
+    /// Compares with the tree what was being applied when the process ended or the journal could
+    /// not be written. Must come before newer states are taken from the hub and before a restart,
+    /// because both presume that nothing is underway.
     func recover() throws(VolumeError) {
         guard !isRecovered else { return }
         try journal.perform { [planner = journal.planner] table in
