@@ -103,6 +103,38 @@ import Testing
         }
     }
 
+    @Test(
+        "who may read the document may read who has it open",
+        .enabled(if: geteuid() == 0, "acting as other users takes root"))
+    func readers() throws {
+        try with { fleet in
+            // The group's bits in the mode are the mask: the group itself may not read.
+            try fleet.shell(
+                1,
+                """
+                chmod 711 ..; chmod 755 . dir; cd dir
+                chgrp 1002 plan.txt; setfacl -m u:1003:rw,g::-,o::- plan.txt
+                """)
+            let document = try edit(fleet)
+            defer { close(document) }
+            try awaitLease(fleet, true)
+            func reads(_ user: Int, _ group: Int, _ name: String) throws -> Bool {
+                var command = Command(
+                    "setpriv",
+                    arguments: [
+                        "--reuid=\(user)", "--regid=\(group)", "--clear-groups", "cat", name,
+                    ])
+                command.directory = "\(fleet.devices[1].path)/dir"
+                return try command.run().status == 0
+            }
+            for name in ["plan.txt", ".~lock.plan.txt#", ".plan.txt.swp"] {
+                #expect(try reads(1003, 1003, name), "\(name)")
+                #expect(try !reads(1001, 1002, name), "\(name)")
+                #expect(try !reads(1001, 1001, name), "\(name)")
+            }
+        }
+    }
+
     @Test("the device's own owner file counts; a removed one is hidden until the lease ends")
     func ownAndRemoved() throws {
         try with { fleet in

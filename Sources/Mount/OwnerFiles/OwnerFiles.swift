@@ -99,8 +99,8 @@ final class OwnerFiles: RequestGroup {
     private struct Found: Sendable {
         let file: OwnerFile
         let owner: OpenElsewhere
-        /// The attributes of the document.
-        let document: stat
+        /// Of the document.
+        let protection: Protection
     }
 
     /// An owner file is a courtesy. If it cannot be told who has the document, there is none.
@@ -109,33 +109,37 @@ final class OwnerFiles: RequestGroup {
             return nil
         }
         for document in parsed.documents {
-            var status = stat()
             guard let owner = try? volume.openDocuments.editors(at: path + [document]).first,
-                let descriptor = try? tree.directory(directory),
-                document.withCString({
-                    cl_fstatat(descriptor.raw, $0, &status, Flag.noFollow)
-                }) == 0
+                let parent = try? tree.directory(directory),
+                let original = try? document.withCString({ (name) throws(Errno) in
+                    try SharedDescriptor(pathOf: name, in: parent.raw)
+                })
             else { continue }
             let bytes = parsed.format.bytes(owner, of: document, process: getpid())
             let file = OwnerFile(
                 directory: directory.id, name: name, isLink: parsed.format.isLink, bytes: bytes)
-            return Found(file: file, owner: owner, document: status)
+            return Found(
+                file: file, owner: owner, protection: Protection(of: original.raw))
         }
         return nil
     }
 
     /// Who may read the document may read who has it open.
     private func enter(_ found: Found, in directory: Node) -> VersionNode {
-        var status = found.document
-        let readable = S_IFREG | found.document.st_mode & 0o444
+        let protection = found.protection
+        var status = stat()
+        (status.st_uid, status.st_gid) = (protection.owner, protection.group)
+        let readable = S_IFREG | mode_t(protection.mode) & 0o444
         status.st_mode = found.file.isLink ? S_IFLNK | 0o777 : readable
         status.st_nlink = 1
         status.st_size = off_t(found.file.bytes.count)
         status.st_blocks = 8
         let time = Timestamp(nanoseconds: found.owner.since).timespec
         (status.st_atim, status.st_mtim, status.st_ctim) = (time, time, time)
+        let list = found.file.isLink ? [] : protection.accessList
         return nodes.enter(
-            .all, .ownerFile(found.file), of: directory, VersionNode.State(status: status))
+            .all, .ownerFile(found.file), of: directory,
+            VersionNode.State(status: status, accessList: list))
     }
 }
 
