@@ -224,6 +224,11 @@ def passkeys(visit, fleet):
     # A passkey belongs to a host's name, so an address of numbers has none.
     at = fleet.url.replace("127.0.0.1", "localhost")
     browser = Browser(fleet, 1280, 800)
+
+    def sign_out():
+        browser.press("Sign out")
+        fleet.wait(lambda: "Sign in" in browser.driver.title)
+
     try:
         options = VirtualAuthenticatorOptions()
         options.has_resident_key = options.has_user_verification = True
@@ -242,7 +247,7 @@ def passkeys(visit, fleet):
         browser.press("Add a passkey")
         fleet.wait(lambda: "has a passkey of your account already" in browser.text)
         for _ in range(2):
-            browser.press("Sign out")
+            sign_out()
             visit.look(browser, "signin-passkey")
             browser.press("Sign in with a passkey")
             fleet.wait(lambda: "Volumes" in browser.driver.title)
@@ -250,7 +255,7 @@ def passkeys(visit, fleet):
         visit.check("never" not in browser.text, "a used passkey was never used")
         browser.press("Remove")
         fleet.wait(lambda: "The passkey is removed" in browser.text)
-        browser.press("Sign out")
+        sign_out()
         browser.press("Sign in with a passkey")
         fleet.wait(lambda: "does not accept this passkey" in browser.text)
     finally:
