@@ -41,7 +41,6 @@ package struct AuthenticatorAnswer: Sendable {
             + "sign in with a code.")
 
     var challenge: [UInt8]? { [UInt8](base64url: client.challenge) }
-    var origin: String { client.origin }
 
     /// Whether the answer was made for this purpose, by pages of this origin, for their host, and
     /// by a person whom the authenticator knows.

@@ -57,10 +57,6 @@ extension HubDevices {
         }
     }
 
-    package func passkeys(for caller: Caller) async throws -> [Passkey] {
-        try await hub.ledger.read { try $0.passkeys.all(of: caller.account) }
-    }
-
     /// Removes a passkey. Sessions that began with it go on until their browser is revoked.
     ///
     /// - Throws: `.notFound`.

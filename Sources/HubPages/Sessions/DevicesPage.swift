@@ -51,13 +51,13 @@ struct DevicesPage {
 
     func answer() async throws -> Response {
         let (caller, time) = (session.caller, session.hub.clock())
-        let (list, signedIn) = try await session.hub.ledger.read { transaction in
+        let (list, signedIn, passkeys) = try await session.hub.ledger.read { transaction in
             (
                 try transaction.devices.entries(of: caller.account),
-                try transaction.signedInDevices(of: caller.account, at: time)
+                try transaction.signedInDevices(of: caller.account, at: time),
+                try transaction.passkeys.all(of: caller.account)
             )
         }
-        let passkeys = try await session.hub.devices.passkeys(for: caller)
         let sorted = list.sorted { $0.seen > $1.seen }
         let revoked = sorted.filter(\.isRevoked).prefix(DevicesPage.revokedShown)
         let view = View(

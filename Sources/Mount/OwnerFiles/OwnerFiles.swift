@@ -103,7 +103,8 @@ final class OwnerFiles: RequestGroup {
         let protection: Protection
     }
 
-    /// An owner file is a courtesy. If it cannot be told who has the document, there is none.
+    /// Returns nil also on an error: a program must not fail because its owner file cannot be
+    /// answered.
     private func find(_ name: Name, in directory: Node) -> Found? {
         guard let parsed = OwnerFileName(name), let path = tree.nodes.path(of: directory) else {
             return nil

@@ -38,7 +38,7 @@ package final class OpenDocuments: Sendable {
         }
     }
 
-    /// A lease as long as it lasts.
+    /// Identifies a lease until it ends.
     private struct LeaseKey: Hashable {
         var document: Identifier
         var device: Identifier
