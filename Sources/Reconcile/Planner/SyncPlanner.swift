@@ -126,13 +126,14 @@ package struct SyncPlanner: Sendable {
     }
 
     /// Regards the current version as agreed on, because neither the hub nor this device has its
-    /// contents. What the hub has replaces it. Returns false if the hub does not have the item.
+    /// contents. What the hub has replaces it. Where the hub does not have the item, what the hub
+    /// has at its place does. Returns false if the hub has neither.
     package func withdraw<T: DeviceTable>(current id: Identifier, in table: inout T)
         throws(T.Failure) -> Bool
     {
-        guard var mirror = try table.mirror(id), let remote = mirror.remote,
-            let local = try table.local(id)
+        guard var mirror = try table.mirror(id), let local = try table.local(id), local.isAlive
         else { return false }
+        guard let remote = mirror.remote else { return try giveWay(id, local, mirror, &table) }
         let session = try table.session()
         var base = try comparison.rebased(mirror, id, &table).base ?? Agreement(remote, session)
         (base.image.revision, base.image.content) = (local.revision, local.content)
