@@ -22,30 +22,6 @@ extension SyncPlanner {
         try table.addUnsent(id)
     }
 
-    /// A hub that came back from a backup has lost the item and has another one at its place, which
-    /// cannot be brought into the tree as long as this one is there. Nobody can read this one, so
-    /// it is handled as if the hub had deleted it, unless conflict versions of it may be readable.
-    func giveWay<T: DeviceTable>(
-        _ id: Identifier, _ local: Image, _ mirror: Mirror, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        guard local.conflicts.isEmpty, try !table.isInOutbox(id) else { return false }
-        for other in try table.notShown(limit: 4096) where other != id {
-            guard let image = try table.mirror(other)?.remote.map({ Image($0) }), image.isAlive,
-                image.isAt(local)
-            else { continue }
-            let session = try table.session()
-            var mirror = mirror
-            mirror.base = Agreement(
-                image: local, sequence: session.cursor, volumeEpoch: session.volumeEpoch,
-                generation: session.generation)
-            mirror.remote = try table.trashed(id, local, unifiedInto: other, session)
-            (mirror.since, mirror.state) = (session.cursor, .due)
-            try table.setMirror(id, mirror)
-            return true
-        }
-        return false
-    }
-
     /// Gives the document that the hub's item is here under a wrong id the right one. Returns nil
     /// if there is no such document.
     func recognize<T: DeviceTable>(_ state: ItemState, _ table: inout T) throws(T.Failure)
@@ -100,7 +76,7 @@ extension SyncPlanner {
 
 extension DeviceTable {
     /// The state of an item that the hub has unified into another one.
-    fileprivate mutating func trashed(
+    mutating func trashed(
         _ id: Identifier, _ local: Image, unifiedInto target: Identifier, _ session: Session
     ) throws(Failure) -> ItemState {
         let nobody = OperationID.unknown

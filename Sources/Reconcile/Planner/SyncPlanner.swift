@@ -17,6 +17,7 @@ package struct SyncPlanner: Sendable {
     // MARK: Sending
 
     package var comparison: ItemComparison { ItemComparison(bugs: bugs) }
+    package var unreadable: UnreadableContents { UnreadableContents(comparison: comparison) }
 
     /// Numbers the changes of an item and puts them into the outbox, where they stay until the
     /// hub's journal contains them. The hub must have the contents of their revisions.
@@ -123,38 +124,6 @@ package struct SyncPlanner: Sendable {
             },
             sequence: mirror.base?.sequence ?? seen, volumeEpoch: session.volumeEpoch,
             generation: session.generation)
-    }
-
-    /// Regards the current version as agreed on, because neither the hub nor this device has its
-    /// contents. What the hub has replaces it. Where the hub does not have the item, what the hub
-    /// has at its place does. Returns false if the hub has neither.
-    package func withdraw<T: DeviceTable>(current id: Identifier, in table: inout T)
-        throws(T.Failure) -> Bool
-    {
-        guard var mirror = try table.mirror(id), let local = try table.local(id), local.isAlive
-        else { return false }
-        guard let remote = mirror.remote else { return try giveWay(id, local, mirror, &table) }
-        let session = try table.session()
-        var base = try comparison.rebased(mirror, id, &table).base ?? Agreement(remote, session)
-        (base.image.revision, base.image.content) = (local.revision, local.content)
-        mirror.base = base
-        try table.setMirror(id, mirror)
-        return true
-    }
-
-    /// Makes a conflict version history on this device, because neither the hub nor this device has
-    /// its contents. Otherwise the item would never be sent, and nothing that arrives about it
-    /// would be shown. A device that has the contents sends the version again.
-    package func withdraw<T: DeviceTable>(
-        conflict revision: Identifier, of id: Identifier, in table: inout T
-    ) throws(T.Failure) {
-        try table.makeHistory(revision, of: id)
-        guard var mirror = try table.mirror(id), !bugs.contains(.settlesWhatIsWithdrawn) else {
-            return
-        }
-        // Nobody has settled it. If it comes back, it is a conflict version again.
-        mirror.base?.image.conflicts.removeAll { $0 == revision }
-        try table.setMirror(id, mirror)
     }
 
     /// Must be recorded before operations up to that number are sent. If the hub confirms a higher

@@ -113,11 +113,11 @@ final class ContentUploads: EnginePart {
             [planner = journal.planner] table -> (path: [Name], isConflict: Bool)? in
             let isConflict = try planner.comparison.draft(item, in: &table).isOnlyConflict(revision)
             if isConflict {
-                try planner.withdraw(conflict: revision, of: item, in: &table)
+                try planner.unreadable.withdraw(conflict: revision, of: item, in: &table)
             } else {
                 guard try table.local(item)?.revision == revision,
                     try table.journal.wereLetGo(revision, of: item),
-                    try planner.withdraw(current: item, in: &table)
+                    try planner.unreadable.withdraw(current: item, in: &table)
                 else { return nil }
             }
             let path = try table.journal.key(of: item).flatMap { (key) throws(VolumeError) in

@@ -312,7 +312,7 @@ struct SyncPlannerSchedule {
                 if choice % 3 == 0 {
                     witness.count("withdrawn")
                     for revision in missing {
-                        planner.withdraw(
+                        planner.unreadable.withdraw(
                             conflict: revision.id, of: id, in: &devices[who].journal)
                     }
                 }
