@@ -19,9 +19,27 @@ package struct ChangeTimes: Hashable, Sendable {
 /// device undoes nothing that another one did later.
 struct ChangeDates {
     let times: ChangeTimes
+    /// The agreement, if it is an earlier one.
     var agreed: Agreement?
+    /// What the item was like before its unsent changes, as far as it is known.
+    let before: Agreement?
 
-    func time(of change: Change, now: Int64) -> Int64 {
+    /// A change is newer than what it replaces, whatever the clocks say: this device has seen it.
+    func moment(of change: Change, by device: Identifier, now: Int64) -> Moment {
+        var moment = Moment(time: time(of: change, now: now), device: device)
+        guard let before else { return moment }
+        switch change {
+        case .create(let creation):
+            moment.raise(above: before, creation.placement)
+            for (name, value) in creation.attributes { moment.raise(above: before, name, value) }
+        case .move(let placement, _): moment.raise(above: before, placement)
+        case .attribute(let name, let value): moment.raise(above: before, name, value)
+        case .edit, .resolve, .delete, .restore: break
+        }
+        return moment
+    }
+
+    private func time(of change: Change, now: Int64) -> Int64 {
         switch change {
         // One time stands for all that a creation says, so it is the time of its last change.
         case .create(let creation):
@@ -59,6 +77,24 @@ extension DeviceTable {
     mutating func changeDates(_ id: Identifier, _ session: Session) throws(Failure) -> ChangeDates {
         let base = try mirror(id)?.base
         let earlier = base.flatMap { $0.isOf(session) ? nil : $0 }
-        return ChangeDates(times: try changeTimes(id), agreed: earlier)
+        return ChangeDates(times: try changeTimes(id), agreed: earlier, before: base)
+    }
+}
+
+extension Moment {
+    /// Makes it newer than the placement in an agreement, if that is another one.
+    fileprivate mutating func raise(above agreed: Agreement, _ placement: Placement) {
+        let image = agreed.image
+        guard let moment = agreed.placedAt,
+            image.parent != placement.parent || image.name != placement.name
+        else { return }
+        raise(above: moment)
+    }
+
+    /// Makes it newer than the attribute's value in an agreement, if that is another one.
+    fileprivate mutating func raise(above agreed: Agreement, _ name: String, _ value: [UInt8]?) {
+        guard let moment = agreed.attributedAt[name], agreed.image.attributes[name] != value
+        else { return }
+        raise(above: moment)
     }
 }

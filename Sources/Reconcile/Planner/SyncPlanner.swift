@@ -95,8 +95,7 @@ package struct SyncPlanner: Sendable {
         for change in draft.changes {
             let number = OperationID(
                 device: session.device, epoch: session.epoch, number: session.nextNumber)
-            let time = dates.time(of: change, now: now)
-            var moment = Moment(time: time, device: session.device)
+            var moment = dates.moment(of: change, by: session.device, now: now)
             if change.places, let known = mirror.base?.placedAt { moment.raise(above: known) }
             operations.append(
                 Operation(

@@ -52,16 +52,8 @@ extension SyncPlannerRowsTests {
         hub = .other
         for who in order {
             journals[who].clock = 20
-            journals[who].outbox = []
             (journals[who].unsent, journals[who].times) = ([.item(1)], [:])
-            journals[who].mirrors[.item(1)]!.base!.outlive(isSameVolume: false)
-            var session = Session(
-                device: journals[who].state.device, epoch: 1_000, volumeEpoch: hub.volumeEpoch)
-            session.continueEarlierOne()
-            journals[who].state = session
-            pull(who)
-            journals[who].state.isFresh = false
-            tell(who, 1)
+            comeFromAnotherHub(who)
         }
         settle()
         #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
@@ -69,6 +61,44 @@ extension SyncPlannerRowsTests {
             #expect(journal.images[.item(1)]?.name == "b")
             #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
         }
+    }
+
+    /// Device 1 makes an item private while its clock, or the hub's, is far behind, and tells it
+    /// only when it comes from another hub: here, or at a new one to which both go.
+    @Test(arguments: [[1], [0, 1], [1, 0]])
+    mutating func aChangeIsNewerThanWhatItReplacesWhateverTheClocksSay(_ order: [Int]) throws {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        settle()
+        journals[0].clock = 10
+        setMode(0, 1, [1, 0xA4], at: 10)
+        tell(0, 1)
+        settle()
+        journals[1].clock = 5
+        setMode(1, 1, [1, 0x80], at: 5)
+        if order.count > 1 { hub = .other }
+        for who in order {
+            journals[who].unsent = [.item(1)]
+            comeFromAnotherHub(who)
+        }
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        for journal in journals {
+            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
+        }
+    }
+
+    private mutating func comeFromAnotherHub(_ who: Int) {
+        journals[who].outbox = []
+        journals[who].mirrors[.item(1)]!.base!.outlive(isSameVolume: false)
+        let device = journals[who].state.device
+        var session = Session(
+            device: device, epoch: hub.newEpoch(of: device), volumeEpoch: hub.volumeEpoch)
+        session.continueEarlierOne()
+        journals[who].state = session
+        pull(who)
+        journals[who].state.isFresh = false
+        tell(who, 1)
     }
 
     private mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {

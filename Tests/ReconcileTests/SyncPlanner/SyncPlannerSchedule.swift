@@ -116,9 +116,8 @@ struct SyncPlannerSchedule {
         if hasSoleWriter {
             if event.action.isUsers { who = 0 }
             if event.action.loses { return }
-            // A deletion does not count at another hub, and the item comes back from there. A
-            // clock that is set back makes a later change the older one for the other hub.
-            if hardships.contains(.changesHub), [.delete, .clock].contains(event.action) { return }
+            // A deletion does not count at another hub, and the item comes back from there.
+            if hardships.contains(.changesHub), event.action == .delete { return }
         }
         if event.action.isUsers {
             guard var deed = devices[who].journal.act(event) else { return }
