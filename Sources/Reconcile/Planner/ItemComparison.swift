@@ -38,7 +38,7 @@ package struct ItemComparison: Sendable {
         {
             draft.waitsFor = local.parent
         }
-        if !draft.revisions.isEmpty, !bugs.contains(.sendsEditsOfEdits) {
+        if draft.changes.contains(where: \.concernsContents), !bugs.contains(.sendsEditsOfEdits) {
             draft.isWaiting = try table.isSendingContents(id)
         }
         return draft

@@ -8,8 +8,9 @@ package struct ItemDraft: Hashable, Sendable {
     package var placement: Placement?
     /// The item's directory, when the hub must know that one first.
     package var waitsFor: Identifier?
-    /// A version of the item is being sent, and the hub may refuse it. The next version is
-    /// drafted from the agreement that holds after the answer.
+    /// A version of the item is being sent, and the hub may refuse it. The next version, and
+    /// attributes that belong to the version, are drafted from the agreement that holds after the
+    /// answer.
     package var isWaiting = false
     /// The item has become another kind of item, so the tree's item needs a new id first.
     package var isAnotherKind = false
@@ -103,8 +104,11 @@ extension Change {
 
     var places: Bool { placement != nil }
 
+    /// Whether it sends contents, or attributes, which belong to contents.
+    var concernsContents: Bool { revision != nil || !attributes.isEmpty }
+
     /// The names of the attributes that the change sets or removes.
-    var attributes: [String] {
+    package var attributes: [String] {
         switch self {
         case .create(let creation): Array(creation.attributes.keys)
         case .attribute(let name, _): [name]

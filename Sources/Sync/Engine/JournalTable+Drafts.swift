@@ -1,3 +1,4 @@
+import Journal
 import Model
 import Reconcile
 import Volume
@@ -45,6 +46,7 @@ extension JournalTable {
             }
             return nil
         }
+        if try opensTooEarly(draft, item) { return nil }
         guard !draft.changes.isEmpty else {
             // The contents were agreed on with the hub before they were recorded here.
             if let mirror = try mirror(id) { try confirm(id, mirror) }
@@ -66,6 +68,22 @@ extension JournalTable {
             keyed.takes = .init(parent: placement.parent, name: placement.name)
         }
         return keyed
+    }
+
+    /// Whether the document has contents that are not recorded yet, and the draft would open the
+    /// version before them to somebody. A version has the permissions that the document had while
+    /// it was current.
+    private func opensTooEarly(_ draft: ItemDraft, _ item: LocalItem) throws(VolumeError) -> Bool {
+        guard item.isAlive, item.changed == 0, item.kind == .file || item.kind == .package,
+            let current = item.current
+        else { return false }
+        for change in draft.changes {
+            if case .attribute(OwnerName.attribute, _) = change { return true }
+        }
+        guard draft.changes.contains(where: { $0.attributes.contains("mode") }),
+            let own = try journal.version(id: current)?.version.protection
+        else { return false }
+        return SharedMode.bits(of: item.mode) & ~own.mode & 0o777 != 0
     }
 
     /// Puts into the outbox what can be sent now, in an order that the hub accepts.

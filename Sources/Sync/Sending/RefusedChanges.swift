@@ -45,7 +45,11 @@ final class RefusedChanges: EnginePart {
     }
 
     /// Takes the operation out of the outbox; its change is sent again later.
-    func add(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
+    ///
+    /// - Parameter isReason: False if it was refused because of another operation of its item.
+    func add(
+        _ entry: OperationEntry, _ refusal: OperationResult.Refusal, isReason: Bool
+    ) throws {
         let isTaken = refusal.takenVersion != nil
         let (planner, renewals) = (journal.planner, renewals)
         let (key, path, isRenewed) = try journal.perform { table in
@@ -63,6 +67,7 @@ final class RefusedChanges: EnginePart {
             return log.warning(
                 "sending \(name) with another version: the hub has the version already elsewhere")
         }
+        guard isReason else { return }
         let times = (refusals[key]?.times ?? 0) + 1
         let pause = min(600, 15 * Double(1 << min(times, 10)))
         refusals[key] = Refusal(
