@@ -1,6 +1,7 @@
 import ChunkStore
 import Foundation
 import Glibc
+import HubProtocol
 import Model
 import Reconcile
 import Support
@@ -70,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("contents and the attributes given to them are one group, and nothing else is")
+    @Test("contents and the permissions given to them are one group, and nothing else is")
     func groups() {
         let (item, other) = (Identifier(high: 1, low: 1), Identifier(high: 1, low: 2))
         let packaged = Identifier(high: 1, low: 3)
@@ -81,6 +82,7 @@ import Testing
                 moment: moment))
         let mode = Change.attribute("mode", [1, 0xA4])
         let owner = Change.attribute("owner", nil)
+        let label = Change.attribute("x:user.label", [1])
         func groups(_ changes: [(Identifier, Change)]) -> [OperationGroup?] {
             let operations = changes.enumerated().map { index, change in
                 Operation(
@@ -96,9 +98,28 @@ import Testing
             groups([(item, edit), (item, edit), (item, mode), (other, edit), (other, mode)])
                 == [.item(0), .item(0), .item(0), .item(3), .item(3)])
         #expect(
+            groups([(item, edit), (item, mode), (item, label), (other, edit), (other, label)])
+                == [.item(0), .item(0), nil, nil, nil])
+        #expect(
             groups([(item, edit), (packaged, edit), (packaged, mode), (item, mode)])
                 == [nil, .package(7), .package(7), nil])
         #expect(groups([(item, edit), (other, mode), (item, mode)]) == [nil, nil, nil])
         #expect(OperationGroup.item(3).number != OperationGroup.package(3).number)
+    }
+    @Test("permissions are in one request with their contents, however long the manifest is")
+    func requests() {
+        func size(_ manifests: [Int?]) -> Int {
+            var size = RequestSize()
+            return manifests.prefix { bytes in
+                size.add(
+                    bytes.map {
+                        RevisionContent(manifest: [UInt8](repeating: 0, count: $0), chunks: [])
+                    })
+            }.count
+        }
+        #expect(size([5 << 20, nil, nil, 1, nil]) == 3)
+        #expect(size([1, nil, 5 << 20, nil]) == 2)
+        #expect(size([3 << 20, nil, 1 << 20, nil]) == 4)
+        #expect(size(Array(repeating: nil, count: 5_000)) == HubLimits.operations)
     }
 }

@@ -9,8 +9,7 @@ package struct ItemDraft: Hashable, Sendable {
     /// The item's directory, when the hub must know that one first.
     package var waitsFor: Identifier?
     /// A version of the item is being sent, and the hub may refuse it. The next version, and
-    /// attributes that belong to the version, are drafted from the agreement that holds after the
-    /// answer.
+    /// attributes of contents, are drafted from the agreement that holds after the answer.
     package var isWaiting = false
     /// The item has become another kind of item, so the tree's item needs a new id first.
     package var isAnotherKind = false
@@ -104,11 +103,13 @@ extension Change {
 
     var places: Bool { placement != nil }
 
-    /// Whether it sends contents, or attributes, which belong to contents.
-    var concernsContents: Bool { revision != nil || !attributes.isEmpty }
+    /// Whether it sets an attribute that belongs to contents (`OperationGroup`).
+    package var describesContents: Bool {
+        if case .attribute(let name, _) = self { Image.isOfContents(name) } else { false }
+    }
 
     /// The names of the attributes that the change sets or removes.
-    package var attributes: [String] {
+    var attributes: [String] {
         switch self {
         case .create(let creation): Array(creation.attributes.keys)
         case .attribute(let name, _): [name]

@@ -125,8 +125,9 @@ package struct SyncPlanner: Sendable {
             generation: session.generation)
     }
 
-    /// Regards the current version as agreed on, because neither the hub nor this device has its
-    /// contents. What the hub has replaces it. Returns false if the hub does not have the item.
+    /// Regards the current version, its permissions and its time as agreed on, because neither the
+    /// hub nor this device has its contents. What the hub has replaces them. Returns false if the
+    /// hub does not have the item.
     package func withdraw<T: DeviceTable>(current id: Identifier, in table: inout T)
         throws(T.Failure) -> Bool
     {
@@ -136,6 +137,10 @@ package struct SyncPlanner: Sendable {
         let session = try table.session()
         var base = try comparison.rebased(mirror, id, &table).base ?? Agreement(remote, session)
         (base.image.revision, base.image.content) = (local.revision, local.content)
+        // Sent alone, they would hold for the version that the hub has.
+        base.image.attributes = base.image.attributes
+            .filter { !Image.isOfContents($0.key) }
+            .merging(local.attributes.filter { Image.isOfContents($0.key) }) { $1 }
         mirror.base = base
         try table.setMirror(id, mirror)
         return true

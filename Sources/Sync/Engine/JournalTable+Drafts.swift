@@ -46,7 +46,13 @@ extension JournalTable {
             }
             return nil
         }
-        if try opensTooEarly(draft, item) { return nil }
+        // A version has the permissions that the document had while it was current. Those that were
+        // given to contents which are not recorded yet are sent with these.
+        if item.changed == 0 || volume.recorder.isPending(key),
+            try journal.opensCurrent(of: item, draft)
+        {
+            return nil
+        }
         guard !draft.changes.isEmpty else {
             // The contents were agreed on with the hub before they were recorded here.
             if let mirror = try mirror(id) { try confirm(id, mirror) }
@@ -68,22 +74,6 @@ extension JournalTable {
             keyed.takes = .init(parent: placement.parent, name: placement.name)
         }
         return keyed
-    }
-
-    /// Whether the document has contents that are not recorded yet, and the draft would open the
-    /// version before them to somebody. A version has the permissions that the document had while
-    /// it was current.
-    private func opensTooEarly(_ draft: ItemDraft, _ item: LocalItem) throws(VolumeError) -> Bool {
-        guard item.isAlive, item.changed == 0, item.kind == .file || item.kind == .package,
-            let current = item.current
-        else { return false }
-        for change in draft.changes {
-            if case .attribute(OwnerName.attribute, _) = change { return true }
-        }
-        guard draft.changes.contains(where: { $0.attributes.contains("mode") }),
-            let own = try journal.version(id: current)?.version.protection
-        else { return false }
-        return SharedMode.bits(of: item.mode) & ~own.mode & 0o777 != 0
     }
 
     /// Puts into the outbox what can be sent now, in an order that the hub accepts.
@@ -173,5 +163,31 @@ extension ItemDraft {
             default: false
             }
         }
+    }
+}
+
+extension Transaction {
+    /// Whether a draft may admit somebody to a document's current version who is not admitted to
+    /// it here.
+    fileprivate func opensCurrent(of item: LocalItem, _ draft: ItemDraft) throws(VolumeError)
+        -> Bool
+    {
+        guard item.isAlive, item.kind == .file || item.kind == .package,
+            let current = item.current
+        else { return false }
+        var setsMode = false
+        for change in draft.changes {
+            switch change {
+            case .attribute(OwnerName.attribute, _): return true
+            case .attribute("mode", _): setsMode = true
+            // The version of a package admits only those who may read all files in it.
+            case .create: setsMode = item.kind == .file
+            default: break
+            }
+        }
+        guard setsMode, let own = try version(id: current)?.version.protection else {
+            return false
+        }
+        return SharedMode.bits(of: item.mode) & ~own.mode & 0o777 != 0
     }
 }

@@ -19,8 +19,7 @@ extension OutboxSender {
                 if let id = entry.change.revision?.id, failed.contains(id) {
                     lost.insert(entry.item)
                     uploads.postpone(id, try withdraw(entry))
-                } else if case .attribute = entry.change, lost.contains(entry.item) {
-                    // The attributes belong to the contents that are not sent.
+                } else if entry.change.describesContents, lost.contains(entry.item) {
                     _ = try withdraw(entry)
                 }
             }

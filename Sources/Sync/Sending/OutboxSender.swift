@@ -131,15 +131,14 @@ final class OutboxSender: EnginePart {
         }
         let numbers = operations.groups(ofPackages: groups).map { $0?.number }
         var entries: [OperationEntry] = []
-        var bytes = 0
+        var size = RequestSize()
         for (operation, group) in zip(operations, numbers) {
             var content: RevisionContent?
             if let revision = operation.change.revision {
                 content = try self.content(of: revision.id, reader)
-                guard let content else { break }
-                bytes += content.manifest.bytes.count
+                guard content != nil else { break }
             }
-            if bytes > 4 << 20 && !entries.isEmpty || entries.count == HubLimits.operations {
+            guard size.add(content) else {
                 return withoutSplitGroup(entries, before: group)
             }
             entries.append(OperationEntry(operation, content: content, group: group))
