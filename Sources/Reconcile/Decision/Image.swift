@@ -53,6 +53,10 @@ package struct Image: Hashable, Sendable {
     /// The attribute for a file's time that differs from the time of its contents.
     static let modifiedName = "modified"
 
+    /// Whether an attribute belongs to the contents that it was given to: the mode, the owner or
+    /// the time. Extended attributes belong to the item.
+    static func isOfContents(_ attribute: String) -> Bool { !attribute.hasPrefix("x:") }
+
     private static func bytes(ofTime time: Int64) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: time >> (56 - 8 * $0)) }
     }

@@ -38,7 +38,9 @@ package struct ItemComparison: Sendable {
         {
             draft.waitsFor = local.parent
         }
-        if !draft.revisions.isEmpty, !bugs.contains(.sendsEditsOfEdits) {
+        if draft.changes.contains(where: { $0.revision != nil || $0.describesContents }),
+            !bugs.contains(.sendsEditsOfEdits)
+        {
             draft.isWaiting = try table.isSendingContents(id)
         }
         return draft
@@ -115,33 +117,38 @@ package struct ItemComparison: Sendable {
                     try table.placement(local.name, in: local.parent),
                     base: by ?? .unknown))
         }
-        changes += try contents(id, local, base, remote, &table)
+        changes += try currentContents(id, local, base, remote, &table)
+        // Those that belong to the contents follow them, and extended attributes come last.
         let names = Set(local.attributes.keys).union(base?.attributes.keys ?? [:].keys).sorted()
         for name in names {
             let value = local.attributes[name]
             if known.contains(where: { $0.attributes[name] == value }) { continue }
             changes.append(.attribute(name, value))
         }
-        return changes
+        return changes + (try conflicts(local, base, remote, &table))
     }
 
-    private func contents<T: DeviceTable>(
+    private func currentContents<T: DeviceTable>(
         _ item: Identifier, _ local: Image, _ base: Image?, _ remote: Image?, _ table: inout T
+    ) throws(T.Failure) -> [Change] {
+        let known = [base, remote].compactMap(\.self)
+        guard let id = local.revision, !known.contains(where: { $0.hasContents(of: local) }),
+            var revision = try table.revision(id)
+        else { return [] }
+        // Parents that are conflict versions are kept, so that this version replaces them.
+        let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
+        let parent = try arrived(before: id, base?.revision, of: item, &table) ?? base?.revision
+        let ancestors = try ancestors(of: revision, after: parent, &table)
+        if let parent { revision.parents = [parent] + others.filter { $0 != parent } }
+        revision.add(parents: ancestors)
+        return [.edit(revision)]
+    }
+
+    private func conflicts<T: DeviceTable>(
+        _ local: Image, _ base: Image?, _ remote: Image?, _ table: inout T
     ) throws(T.Failure) -> [Change] {
         var changes: [Change] = []
         let known = [base, remote].compactMap(\.self)
-        if let id = local.revision, !known.contains(where: { $0.hasContents(of: local) }),
-            var revision = try table.revision(id)
-        {
-            // Parents that are conflict versions are kept, so that this version replaces them.
-            let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
-            let parent =
-                try arrived(before: id, base?.revision, of: item, &table) ?? base?.revision
-            let ancestors = try ancestors(of: revision, after: parent, &table)
-            if let parent { revision.parents = [parent] + others.filter { $0 != parent } }
-            revision.add(parents: ancestors)
-            changes.append(.edit(revision))
-        }
         let ids = Set(known.flatMap { $0.conflicts + [$0.revision].compactMap(\.self) })
         for id in local.conflicts where !ids.contains(id) && !bugs.contains(.dropsConflicts) {
             if try table.isHeldBack(id) { continue }

@@ -8,8 +8,8 @@ package struct ItemDraft: Hashable, Sendable {
     package var placement: Placement?
     /// The item's directory, when the hub must know that one first.
     package var waitsFor: Identifier?
-    /// A version of the item is being sent, and the hub may refuse it. The next version is
-    /// drafted from the agreement that holds after the answer.
+    /// A version of the item is being sent, and the hub may refuse it. The next version, and
+    /// attributes of contents, are drafted from the agreement that holds after the answer.
     package var isWaiting = false
     /// The item has become another kind of item, so the tree's item needs a new id first.
     package var isAnotherKind = false
@@ -102,6 +102,11 @@ extension Change {
     }
 
     var places: Bool { placement != nil }
+
+    /// Whether it sets an attribute that belongs to contents (`OperationGroup`).
+    package var describesContents: Bool {
+        if case .attribute(let name, _) = self { Image.isOfContents(name) } else { false }
+    }
 
     /// The names of the attributes that the change sets or removes.
     var attributes: [String] {

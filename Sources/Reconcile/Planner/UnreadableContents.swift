@@ -5,9 +5,9 @@ import Model
 package struct UnreadableContents: Sendable {
     let comparison: ItemComparison
 
-    /// Regards the current version as agreed on, because neither the hub nor this device has its
-    /// contents. What the hub has replaces it. Where the hub does not have the item, what the hub
-    /// has at its place does. Returns false if the hub has neither.
+    /// Regards the current version, its permissions and its time as agreed on, because neither the
+    /// hub nor this device has its contents. What the hub has replaces them. Where the hub does not
+    /// have the item, what the hub has at its place does. Returns false if the hub has neither.
     package func withdraw<T: DeviceTable>(current id: Identifier, in table: inout T)
         throws(T.Failure) -> Bool
     {
@@ -17,6 +17,10 @@ package struct UnreadableContents: Sendable {
         let session = try table.session()
         var base = try comparison.rebased(mirror, id, &table).base ?? Agreement(remote, session)
         (base.image.revision, base.image.content) = (local.revision, local.content)
+        // Sent alone, they would hold for the version that the hub has.
+        base.image.attributes = base.image.attributes
+            .filter { !Image.isOfContents($0.key) }
+            .merging(local.attributes.filter { Image.isOfContents($0.key) }) { $1 }
         mirror.base = base
         try table.setMirror(id, mirror)
         return true

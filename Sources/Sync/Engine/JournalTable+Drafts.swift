@@ -1,3 +1,4 @@
+import Journal
 import Model
 import Reconcile
 import Volume
@@ -43,6 +44,13 @@ extension JournalTable {
                 try volume.arrivals.part(
                     key, from: .init(base.kind), named: Name(base.name), journal)
             }
+            return nil
+        }
+        // A version has the permissions that the document had while it was current. Those that were
+        // given to contents which are not recorded yet are sent with these.
+        if item.changed == 0 || volume.recorder.isPending(key),
+            try journal.opensCurrent(of: item, draft)
+        {
             return nil
         }
         guard !draft.changes.isEmpty else {
@@ -155,5 +163,31 @@ extension ItemDraft {
             default: false
             }
         }
+    }
+}
+
+extension Transaction {
+    /// Whether a draft may admit somebody to a document's current version who is not admitted to
+    /// it here.
+    fileprivate func opensCurrent(of item: LocalItem, _ draft: ItemDraft) throws(VolumeError)
+        -> Bool
+    {
+        guard item.isAlive, item.kind == .file || item.kind == .package,
+            let current = item.current
+        else { return false }
+        var setsMode = false
+        for change in draft.changes {
+            switch change {
+            case .attribute(OwnerName.attribute, _): return true
+            case .attribute("mode", _): setsMode = true
+            // The version of a package admits only those who may read all files in it.
+            case .create: setsMode = item.kind == .file
+            default: break
+            }
+        }
+        guard setsMode, let own = try version(id: current)?.version.protection else {
+            return false
+        }
+        return SharedMode.bits(of: item.mode) & ~own.mode & 0o777 != 0
     }
 }

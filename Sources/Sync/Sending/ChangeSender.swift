@@ -50,7 +50,10 @@ final class ChangeSender: EnginePart {
         // A full batch did not examine all of the delayed items, and the brake must still count the
         // deletions among them.
         let isFull = examined.found.count >= ChangeSender.batch
-        if !isFull { held.keep(waiting.union(found.lazy.map(\.key))) }
+        if !isFull {
+            held.keep(waiting.union(found.lazy.map(\.key)))
+            try outbox.refusals.keep(waiting.union(examined.found.lazy.map(\.key)))
+        }
         for keyed in examined.leaving { held.noteLeaving(keyed) }
         let isNew = held.hold(found + examined.leaving.filter(\.draft.isDeletion), now: now)
         // A full batch may have left items that have not been examined.

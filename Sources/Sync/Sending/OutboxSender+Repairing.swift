@@ -14,9 +14,14 @@ extension OutboxSender {
             uploads.collection = nil
             let revisions = entries.compactMap { $0.change.revision?.id }
             let failed = try uploads.upload(revisions)
+            var lost: Set<Identifier> = []
             for entry in entries {
-                guard let id = entry.change.revision?.id, failed.contains(id) else { continue }
-                try withdraw(entry, id)
+                if let id = entry.change.revision?.id, failed.contains(id) {
+                    lost.insert(entry.item)
+                    uploads.postpone(id, try withdraw(entry))
+                } else if entry.change.describesContents, lost.contains(entry.item) {
+                    _ = try withdraw(entry)
+                }
             }
         case .gap:
             guard let expected = failure.expected, expected > 0,
@@ -52,8 +57,10 @@ extension OutboxSender {
     /// Takes back an operation whose contents cannot be read here, because all later operations
     /// would wait for it. The hub has not applied it and requires numbers without a gap, so its
     /// number is given to an operation that changes nothing.
-    private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
-        let path = try journal.perform { [planner = journal.planner] table -> String in
+    ///
+    /// - Returns: The path of its item.
+    private func withdraw(_ entry: OperationEntry) throws -> String {
+        try journal.perform { [planner = journal.planner] table in
             guard var (row, operation) = try planner.takeBack(entry.number, in: &table) else {
                 return ""
             }
@@ -67,7 +74,6 @@ extension OutboxSender {
             let key = try table.journal.key(of: row.item) ?? 0
             return try table.journal.path(of: key)?.shown ?? ""
         }
-        uploads.postpone(revision, path)
     }
 }
 

@@ -17,9 +17,10 @@ final class OutboxSender: EnginePart {
     /// The last operation that the hub has answered since the last failure. Later operations in the
     /// outbox are sent again.
     var lastSent: UInt64 = 0
-    /// The groups that the hub must apply completely or not at all, by the items in the outbox.
-    private var groups: [Identifier: UInt64] = [:]
-    private var lastGroup: UInt64 = 0
+    /// The groups of weak packages, which the hub must apply completely or not at all, by the items
+    /// in the outbox.
+    private var groups: [Identifier: OperationGroup] = [:]
+    private var lastPackage: UInt64 = 0
     var doubt = Doubt()
 
     init(_ parts: EngineParts, uploads: ContentUploads) {
@@ -44,14 +45,14 @@ final class OutboxSender: EnginePart {
             }
             return try table.enqueue(all, planner, volume)
         }
-        var numbers: [[Name]: UInt64] = [:]
+        var packageGroups: [[Name]: OperationGroup] = [:]
         for keyed in done {
             guard let package = keyed.weakPackage else { continue }
-            if numbers[package] == nil {
-                lastGroup += 1
-                numbers[package] = lastGroup
+            if packageGroups[package] == nil {
+                lastPackage += 1
+                packageGroups[package] = .package(lastPackage)
             }
-            groups[keyed.draft.item] = numbers[package]
+            groups[keyed.draft.item] = packageGroups[package]
         }
         return done
     }
@@ -100,7 +101,9 @@ final class OutboxSender: EnginePart {
         // and are not sent again.
         for (entry, result) in zip(entries, answer.results) {
             guard let refusal = result.refusal else { continue }
-            try refusals.add(entry, refusal)
+            // In the group of one item, another operation of that item is the reason.
+            let isReason = refusal.code != .group || groups[entry.item] != nil
+            try refusals.add(entry, refusal, isReason: isReason)
         }
         try doubt.note(answer, to: entries, volume.journal, state)
         lastSent = entries.last?.number ?? lastSent
@@ -120,23 +123,25 @@ final class OutboxSender: EnginePart {
     private func entries(of rows: [OutboxRow], _ reader: Reader) throws(VolumeError)
         -> [OperationEntry]
     {
-        var entries: [OperationEntry] = []
-        var bytes = 0
-        for row in rows {
+        let operations = try rows.map { (row) throws(VolumeError) in
             guard let operation = Operation(encoded: row.operation) else {
                 throw VolumeError(.damaged, "Operation \(row.number) of the outbox is damaged.")
             }
+            return operation
+        }
+        let numbers = operations.groups(ofPackages: groups).map { $0?.number }
+        var entries: [OperationEntry] = []
+        var size = RequestSize()
+        for (operation, group) in zip(operations, numbers) {
             var content: RevisionContent?
             if let revision = operation.change.revision {
                 content = try self.content(of: revision.id, reader)
-                guard let content else { break }
-                bytes += content.manifest.bytes.count
+                guard content != nil else { break }
             }
-            if bytes > 4 << 20 && !entries.isEmpty || entries.count == HubLimits.operations {
-                return withoutSplitGroup(entries, before: groups[operation.item])
+            guard size.add(content) else {
+                return withoutSplitGroup(entries, before: group)
             }
-            entries.append(
-                OperationEntry(operation, content: content, group: groups[operation.item]))
+            entries.append(OperationEntry(operation, content: content, group: group))
         }
         return entries
     }

@@ -13,6 +13,9 @@ struct Refusal {
     /// Monotonic nanoseconds.
     var until: Int64
     var times: Int
+    /// What the status says, and of which path.
+    var problem: String
+    var path: String
 }
 
 /// The changes that the hub has recently refused, and how often it refused a version because it has
@@ -25,7 +28,29 @@ final class RefusedChanges: EnginePart {
 
     init(_ parts: EngineParts) { self.parts = parts }
 
-    func forgetAll() { refusals = [:] }
+    func forgetAll() { for key in refusals.keys { end(key) } }
+
+    /// Forgets the refusals of items that have nothing to send, and nothing that the hub has not
+    /// answered.
+    ///
+    /// - Parameter drafted: The items that have something to send.
+    func keep(_ drafted: Set<Int64>) throws(VolumeError) {
+        for key in refusals.keys where !drafted.contains(key) {
+            let isSending = try journal.read { reader in
+                try reader.id(of: key).map { try reader.hub.isInOutbox($0) } ?? false
+            }
+            if !isSending { end(key) }
+        }
+    }
+
+    private func end(_ key: Int64) {
+        guard let refusal = refusals.removeValue(forKey: key) else { return }
+        state.withLock { state in
+            if state.problems[refusal.path] == refusal.problem {
+                state.problems[refusal.path] = nil
+            }
+        }
+    }
 
     /// When a change is sent again of those that waited when the changes were last examined.
     func nextTime(after examined: Int64) -> Int64 {
@@ -38,14 +63,18 @@ final class RefusedChanges: EnginePart {
         let draft = refusal.draft ?? keyed.draft
         refusals[keyed.key]?.draft = draft
         guard draft.tells(sameAs: keyed.draft) else {
-            refusals[keyed.key] = nil
+            end(keyed.key)
             return false
         }
         return refusal.until > now
     }
 
     /// Takes the operation out of the outbox; its change is sent again later.
-    func add(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
+    ///
+    /// - Parameter isReason: False if it was refused because of another operation of its item.
+    func add(
+        _ entry: OperationEntry, _ refusal: OperationResult.Refusal, isReason: Bool
+    ) throws {
         let isTaken = refusal.takenVersion != nil
         let (planner, renewals) = (journal.planner, renewals)
         let (key, path, isRenewed) = try journal.perform { table in
@@ -63,13 +92,15 @@ final class RefusedChanges: EnginePart {
             return log.warning(
                 "sending \(name) with another version: the hub has the version already elsewhere")
         }
+        guard isReason else { return }
         let times = (refusals[key]?.times ?? 0) + 1
+        end(key)
         let pause = min(600, 15 * Double(1 << min(times, 10)))
-        refusals[key] = Refusal(
+        let new = Refusal(
             draft: nil, until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause),
-            times: times)
-        state.withLock {
-            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
-        }
+            times: times, problem: "blocked: \(refusal.code): \(refusal.message)",
+            path: path ?? "\(entry.item)")
+        refusals[key] = new
+        state.withLock { $0.problems[new.path] = new.problem }
     }
 }

@@ -101,7 +101,7 @@ extension SyncPlannerRowsTests {
         tell(who, 1)
     }
 
-    private mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {
+    mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {
         journals[who].images[.item(item)]!.attributes["mode"] = mode
         journals[who].times[.item(item)] = ChangeTimes(placed: time, attributes: time)
         journals[who].unsent.insert(.item(item))

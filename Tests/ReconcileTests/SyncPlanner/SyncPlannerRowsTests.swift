@@ -34,7 +34,7 @@ import Testing
         save(who, item, revision: item, content: content)
     }
 
-    private mutating func save(_ who: Int, _ item: Int, revision: Int, content: Int) {
+    mutating func save(_ who: Int, _ item: Int, revision: Int, content: Int) {
         let parents = [journals[who].images[.item(item)]!.revision].compactMap(\.self)
         let new = Revision(
             id: .revision(revision), parents: parents, content: .content(content), size: 1,

@@ -1,0 +1,46 @@
+import Model
+import Testing
+
+@testable import Reconcile
+
+// Permissions belong to the contents that they were given to, extended attributes to the item.
+extension SyncPlannerRowsTests {
+    @Test mutating func permissionsFollowTheirContentsAndPrecedeConflicts() {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        settle()
+        let conflict = Revision(
+            id: .revision(9), parents: [.revision(1)], content: .content(9), size: 1,
+            moment: Moment(time: 0, device: .device(0)))
+        journals[0].revisions[conflict.id] = conflict
+        journals[0].images[.item(1)]!.conflicts = [conflict.id]
+        save(0, 1, revision: 2, content: 2)
+        setMode(0, 1, [1, 0xA4], at: 10)
+        let changes = planner.comparison.draft(.item(1), in: &journals[0]).changes
+        #expect(changes.map { $0.revision?.id } == [.revision(2), nil, conflict.id])
+        #expect(changes.map(\.attributes) == [[], ["mode"], []])
+    }
+
+    /// Device 1 has saved for everybody, and nobody has these contents any more. What the hub has
+    /// was private, and comes back with its own permissions.
+    @Test mutating func contentsThatAreGivenUpLeaveNoPermissions() {
+        makeFile(0, 1, "a", content: 1)
+        setMode(0, 1, [1, 0x80], at: 1)
+        tell(0, 1)
+        settle()
+        save(0, 1, revision: 2, content: 2)
+        tell(0, 1)
+        save(1, 1, revision: 3, content: 3)
+        setMode(1, 1, [1, 0xA4], at: 10)
+        journals[1].images[.item(1)]!.attributes["x:user.label"] = [7]
+        pull(1)
+        #expect(planner.withdraw(current: .item(1), in: &journals[1]))
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        for journal in journals {
+            #expect(
+                journal.images[.item(1)]?.attributes == ["mode": [1, 0x80], "x:user.label": [7]])
+            #expect(journal.images[.item(1)]?.revision == .revision(2))
+        }
+    }
+}
