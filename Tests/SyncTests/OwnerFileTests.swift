@@ -230,4 +230,43 @@ import Testing
             #expect(text("\(directory)/plan.txt") == "xold\n")
         }
     }
+
+    @Test("Vim and Emacs close a document, and their owner files tell that they edit it")
+    func editors() throws {
+        try with { fleet in
+            let directories = fleet.devices.map { "\($0.path)/dir" }
+            let vim = try Terminal(["vim", "--clean", "plan.txt"], directory: directories[0])
+            defer { vim.close() }
+            try awaitLease(fleet, true)
+            let second = try Terminal(["vim", "--clean", "plan.txt"], directory: directories[1])
+            defer { second.close() }
+            try second.wait(for: "user name: ann")
+            try second.press("q")
+            try second.waitForEnd()
+            try vim.wait(for: "old")
+            try vim.type(":q")
+            try vim.press("Enter")
+            try vim.waitForEnd()
+            try awaitLease(fleet, false)
+
+            let emacs = try Terminal(
+                ["emacs", "-nw", "-Q", "plan.txt"], directory: directories[0])
+            defer { emacs.close() }
+            try emacs.wait(for: "old")
+            for _ in 0..<2 {
+                try emacs.type("x")
+                try awaitLease(fleet, true)
+                try emacs.press("C-x", "C-s")
+                try emacs.wait(for: "Wrote ")
+                try awaitLease(fleet, false)
+            }
+            // A link whose maker has ended does not count.
+            try fleet.shell(0, "ln -s nobody@nowhere.1 'dir/.#other.txt'")
+            let document = try edit(fleet)
+            defer { close(document) }
+            try awaitLease(fleet, true)
+            let other = "\(directories[1])/other.txt"
+            #expect(cl_path_getxattr(other, "user.concord.who", nil, 0) <= 0)
+        }
+    }
 }

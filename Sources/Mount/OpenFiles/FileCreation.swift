@@ -43,6 +43,7 @@ final class FileCreation: RequestGroup {
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: status, seen: base, isWriting: flags & O_ACCMODE != O_RDONLY,
                     by: callers.actor(caller))
+                madeOwnerFiles.made(name, in: parent, by: caller.process)
             }
             let forget: @Sendable () -> Void = { [tree] in tree.nodes.forget(entered.node.id) }
             let opening: Opening

@@ -96,6 +96,7 @@ final class NameOperations: RequestGroup {
                 Place(descriptor: directory.raw, inode: parent.inode, name: name), status: status,
                 by: callers.actor(caller))
             reply(request, entered, status)
+            madeOwnerFiles.made(name, in: parent, by: caller.process)
         }
     }
 

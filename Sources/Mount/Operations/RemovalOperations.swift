@@ -24,6 +24,7 @@ final class RemovalOperations: RequestGroup {
                     status: file.status, traits: tree.traits(file.node), by: actor)
             }
             request.done()
+            madeOwnerFiles.removed(name)
         }
     }
 

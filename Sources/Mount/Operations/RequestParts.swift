@@ -10,6 +10,7 @@ struct RequestParts: Sendable {
     let notifier: Notifier
     let fetcher: ContentFetcher
     let staleSaves: StaleSaves
+    let madeOwnerFiles: MadeOwnerFiles
 }
 
 /// A type that carries out requests, and uses the shared parts as its own.
@@ -26,4 +27,5 @@ extension RequestGroup {
     var notifier: Notifier { parts.notifier }
     var fetcher: ContentFetcher { parts.fetcher }
     var staleSaves: StaleSaves { parts.staleSaves }
+    var madeOwnerFiles: MadeOwnerFiles { parts.madeOwnerFiles }
 }

@@ -54,7 +54,8 @@ final class Driver: RequestGroup, @unchecked Sendable {
         parts = RequestParts(
             tree: tree, callers: callers, claims: claims, parking: parking, notifier: Notifier(),
             fetcher: ContentFetcher(volume, parking: parking, timers: arbitration.timers),
-            staleSaves: StaleSaves(tree, incoming: applierGuard.incoming))
+            staleSaves: StaleSaves(tree, incoming: applierGuard.incoming),
+            madeOwnerFiles: MadeOwnerFiles(tree))
         opens = OpenFiles(
             parts, passthrough: passthrough, negotiation: negotiation,
             keepsAccessTimes: keepsAccessTimes, log: log)

@@ -103,9 +103,12 @@ extension MountSession {
         ProcessAncestry.line(of: other).contains(process)
     }
 
-    /// The path of a file that the mount knows by its inode; nil if it has no name.
-    package func path(ofInode inode: UInt64) -> [Name]? {
-        driver.tree.nodes.known(inode).flatMap { driver.tree.nodes.path(of: $0) }
+    /// The documents that programs edit: those of which they have these files open for writing, and
+    /// those beside which editors have made an owner file.
+    package func editedPaths(openFiles inodes: [UInt64]) -> [[Name]] {
+        let nodes = driver.tree.nodes
+        let files = inodes.compactMap { inode in nodes.known(inode).flatMap { nodes.path(of: $0) } }
+        return files + driver.parts.madeOwnerFiles.documents
     }
 
     /// The programs that have files open which others wait for, and the waiting ones. With a path,

@@ -72,10 +72,8 @@ extension OpenDocuments {
     func connect(to session: MountSession, _ desk: ClaimService) {
         paths.set { [weak session, weak desk] inodes in
             guard let session, let desk else { return [] }
-            let files = inodes.compactMap { inode in
-                session.path(ofInode: inode).map { ($0, DocumentUse.edits) }
-            }
-            return files + desk.explicitUses
+            let edited = session.editedPaths(openFiles: inodes)
+            return edited.map { ($0, .edits) } + desk.explicitUses
         }
         changedElsewhere.set { [weak desk] opened, closed in
             for open in opened { desk?.tell(.openedElsewhere, open) }
