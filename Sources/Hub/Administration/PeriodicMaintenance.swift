@@ -46,6 +46,9 @@ struct PeriodicMaintenance: Service {
             hub.leases.apply(.woken)
             do {
                 let now = try await hub.ledger.externalChangeCount()
+                if now != changes || hub.move.isFrozen {
+                    try await hub.move.check(hub.ledger, hub.log)
+                }
                 if now != changes {
                     changes = now
                     try await handleExternalChanges()
@@ -109,49 +112,22 @@ extension PeriodicMaintenance {
         try await hub.leases.endUnauthorized()
         hub.headsChanged.store(true, ordering: .relaxed)
         for errand in try await hub.ledger.read({ try $0.openMaintenanceRequests() }) {
-            let result: String
-            do {
-                result = "\(try await hub.collect(grace: errand.argument))"
-            } catch {
-                result = "The collection failed: \(error)"
-            }
+            let result = await answer(errand)
             try await hub.ledger.write { try $0.finish(errand.id, with: result) }
         }
     }
-}
 
-/// A request of a command to the running hub for a collection, which only the running hub may do.
-struct MaintenanceRequest: Sendable {
-    let id: Identifier
-    /// The grace period in nanoseconds.
-    let argument: Int64
-}
-
-extension LedgerTransaction {
-    func addMaintenanceRequest(_ errand: MaintenanceRequest, at time: Int64) throws {
-        try execute(
-            "DELETE FROM errands WHERE asked < $1", [.integer(time - PeriodicMaintenance.grace)])
-        try execute(
-            "INSERT INTO errands (id, kind, argument, asked) VALUES ($1, 'collect', $2, $3)",
-            [.id(errand.id), .integer(errand.argument), .integer(time)])
-    }
-
-    func openMaintenanceRequests() throws -> [MaintenanceRequest] {
-        try rows(
-            """
-            SELECT id, argument FROM errands WHERE result IS NULL AND kind = 'collect'
-            ORDER BY asked
-            """, []
-        ).map { MaintenanceRequest(id: try $0.id(0), argument: try $0.integer(1)) }
-    }
-
-    func finish(_ errand: Identifier, with result: String) throws {
-        try execute("UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(errand)])
-    }
-
-    func result(of errand: Identifier) throws -> String? {
-        let found = try row("SELECT result FROM errands WHERE id = $1", [.id(errand)])
-        guard let found, !found.isNull(0) else { return nil }
-        return try found.text(0)
+    private func answer(_ request: MaintenanceRequest) async -> String {
+        let blobs = hub.blobs
+        do {
+            switch request.kind {
+            case .collect: return "\(try await hub.collect(grace: request.argument))"
+            case .endPack:
+                try await hub.gate.alone { try await blobs.endPack() }
+                return "A new pack has begun."
+            }
+        } catch {
+            return "The request \(request.kind.rawValue) failed: \(error)"
+        }
     }
 }

@@ -58,6 +58,7 @@ package final class SQLiteLedger: Ledger {
                 throw VolumeError(
                     .newer, "\(path) was written by a newer version of concord: use that version.")
             }
+            if version < LedgerSchema.steps.count { try database.execute(sql: ChangeCapture.end) }
             for step in LedgerSchema.steps[version...] {
                 try database.execute(sql: LedgerSchema.sqlite(step))
             }
@@ -168,6 +169,7 @@ package final class SQLiteLedger: Ledger {
 private struct SQLiteTransaction: LedgerTransaction {
     let database: Database
     let run: Identifier
+    let dialect = SQLDialect.sqlite
 
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
         let statement = try statement(sql)
@@ -255,6 +257,8 @@ extension VolumeError {
         switch error.resultCode {
         case .SQLITE_FULL:
             self.init(.full, "The disk of the ledger \(path) is full: make room, and try again.")
+        case .SQLITE_CONSTRAINT where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER:
+            self.init(.busy, "The ledger \(path) refuses changes: \(detail).")
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "Another process is using the ledger \(path): try again.")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
