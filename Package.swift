@@ -58,7 +58,7 @@ let moving: [Target] = [
         name: "Hub",
         dependencies: [
             "HubProtocol", "Reconcile", "Coordination", "ChunkStore", "Model", "SystemCalls",
-            "CLinux",
+            "CLinux", "CCrypto",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "Hummingbird", package: "hummingbird"),
             .product(name: "HummingbirdTLS", package: "hummingbird"),
@@ -183,7 +183,8 @@ let tests: [Target] = [
         name: "HubTests",
         dependencies: [
             "Hub", "HubPages", "HubWebDAV", "HubPostgres", "HubS3", "HubProtocol", "Reconcile",
-            "Coordination", "ChunkStore", "Model", "SystemCalls", "CLinux", "Support",
+            "Coordination", "ChunkStore", "Model", "SystemCalls", "CLinux", "CCrypto",
+            "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),

@@ -173,7 +173,7 @@ struct PastTests {
                     at: Int64(time) * second)
             }
             try transaction.dropThePast()
-            let version = LedgerSchema.steps.count - 2
+            let version = LedgerSchema.steps.count - 3
             try transaction.execute(
                 isSQLite
                     ? "PRAGMA user_version = \(version)" : "UPDATE ledger SET version = \(version)",
@@ -273,7 +273,10 @@ private struct PlannedTransaction: LedgerTransaction {
 extension LedgerTransaction {
     /// Makes the tables what they were before the past was recorded.
     func dropThePast() throws {
-        for table in ["past_places", "past_currents", "journal_times", "moves"] {
+        let tables = [
+            "past_places", "past_currents", "journal_times", "moves", "passkeys", "secrets",
+        ]
+        for table in tables {
             try execute("DROP TABLE \(table)", [])
         }
         try execute("ALTER TABLE items DROP COLUMN here", [])

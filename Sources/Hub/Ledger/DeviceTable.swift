@@ -173,8 +173,8 @@ package struct DeviceTable {
             [.integer(expires), .id(device)])
     }
 
-    /// Revokes a device and all devices that were split off from it, because a thief of its token
-    /// may have created them.
+    /// Revokes a device, its passkeys, and all devices that were split off from it or signed in
+    /// with those passkeys, because a thief of its token may have created them.
     ///
     /// - Returns: All devices that were revoked.
     @discardableResult
@@ -184,13 +184,14 @@ package struct DeviceTable {
         while next < revoked.count {
             let descendants = try transaction.rows(
                 "SELECT device FROM splits WHERE parent = $1", [.id(revoked[next])])
-            // The loop ends because `splits` has no cycle: a device that exists cannot be split off
-            // again.
-            revoked += try descendants.map { try $0.id(0) }
+            // Two browsers may each have signed in with a passkey of the other.
+            let new = Set(try descendants.map { try $0.id(0) }).subtracting(revoked)
+            revoked += new
             next += 1
         }
         for device in revoked {
             try removeTokens(of: device)
+            try transaction.passkeys.removeAll(addedBy: device)
             try transaction.execute(
                 "UPDATE devices SET revoked = $1 WHERE id = $2 AND revoked IS NULL",
                 [.integer(time), .id(device)])

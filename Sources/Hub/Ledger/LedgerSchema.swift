@@ -335,6 +335,34 @@ package enum LedgerSchema {
             place TEXT NOT NULL
         )
         """,
+        """
+        -- Random bytes that all processes of the hub share, by their use.
+        CREATE TABLE secrets (name TEXT PRIMARY KEY, value BYTEA NOT NULL);
+
+        -- The keys with which people sign in without a code (Passkey).
+        CREATE TABLE passkeys (
+            -- From a hash of `credential`.
+            id BYTEA PRIMARY KEY,
+            -- The authenticator's id for it.
+            credential BYTEA NOT NULL,
+            account BYTEA NOT NULL,
+            -- The browser in which it was added.
+            device BYTEA NOT NULL,
+            name TEXT NOT NULL,
+            -- The pages for which the authenticator made it, such as https://hub.example:8080.
+            origin TEXT NOT NULL,
+            -- SubjectPublicKeyInfo in DER.
+            public_key BYTEA NOT NULL,
+            added BIGINT NOT NULL,
+            -- Null before the first use.
+            used BIGINT,
+            -- The authenticator's count of signatures; 0 if it does not count.
+            signatures BIGINT NOT NULL,
+            -- When the last challenge that was answered was made.
+            challenged BIGINT NOT NULL
+        );
+        CREATE INDEX passkeys_account ON passkeys (account)
+        """,
     ]
 
     /// The tables that have rows of a volume in a column `volume`.

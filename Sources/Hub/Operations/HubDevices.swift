@@ -147,7 +147,7 @@ package struct HubDevices: Sendable {
 }
 
 extension LedgerTransaction {
-    fileprivate func enrolled(
+    func enrolled(
         _ device: Identifier, named name: String, account id: Identifier,
         from parent: Identifier? = nil, for use: TokenUse = .device, at time: Int64
     ) throws -> EnrolAnswer {

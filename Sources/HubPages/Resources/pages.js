@@ -1,6 +1,7 @@
 // Everything works without this script. It shows times in the browser's time zone, moves through
 // lists with the arrow keys, moves through a folder's past with a slider, shows changes of the volume
-// when they happen, and sends files that are dropped, one after another, with their progress.
+// when they happen, sends files that are dropped, one after another, with their progress, and signs
+// in with passkeys.
 "use strict";
 document.documentElement.classList.add("script");
 
@@ -199,3 +200,57 @@ addEventListener("beforeunload", (event) => {
   if (sending.isBusy || (text && text.value !== text.defaultValue)) event.preventDefault();
 });
 document.addEventListener("submit", (event) => event.target.classList.add("sent"));
+
+// Passkeys: the form says which challenge the hub has for this browser, and gets the answer.
+const toText = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
+  .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const toBytes = (text) => Uint8Array.from(
+  atob(text.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
+
+async function answerOfPasskey({ challenge, account, user, known }) {
+  const asked = { challenge: toBytes(challenge), userVerification: "required" };
+  if (!account) {
+    const made = await navigator.credentials.get({ publicKey: asked });
+    const said = made.response;
+    return {
+      credential: made.rawId, client: said.clientDataJSON, data: said.authenticatorData,
+      signature: said.signature,
+    };
+  }
+  const made = await navigator.credentials.create({ publicKey: {
+    challenge: asked.challenge, attestation: "none", rp: { name: "Concord" },
+    user: { id: toBytes(account), name: user, displayName: user },
+    pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: "public-key", alg })),
+    authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    excludeCredentials: known.split(" ").filter(Boolean)
+      .map((id) => ({ type: "public-key", id: toBytes(id) })),
+  } });
+  const said = made.response;
+  return {
+    client: said.clientDataJSON, data: said.getAuthenticatorData(), key: said.getPublicKey(),
+  };
+}
+
+document.addEventListener("click", async (event) => {
+  if (!event.target.matches("button.passkey")) return;
+  const form = event.target.form;
+  const notice = form.querySelector("[role=alert][hidden], .refused");
+  try {
+    const answer = await answerOfPasskey(form.dataset);
+    for (const [name, bytes] of Object.entries(answer)) {
+      const input = form.appendChild(document.createElement("input"));
+      Object.assign(input, { type: "hidden", name, value: toText(bytes) });
+    }
+    form.submit();
+  } catch (error) {
+    notice.textContent = error.name === "InvalidStateError"
+      ? "This device has a passkey of your account already."
+      : "Your browser gave no passkey. Nothing was changed.";
+    notice.classList.add("refused");
+    notice.hidden = false;
+  }
+});
+// Only an encrypted connection, or one within the computer, lets pages use passkeys.
+if (window.PublicKeyCredential && isSecureContext) {
+  for (const button of document.querySelectorAll("button.passkey")) button.hidden = false;
+}

@@ -65,6 +65,17 @@ struct PageCall: Sendable {
             && request.headers[.fetchMode] == "navigate" && request.headers[.cookie] == nil
     }
 
+    /// Scheme, host and port of the hub's pages as a browser says them in `Origin`; nil if the
+    /// request does not name a host.
+    var origin: String? {
+        guard let authority = request.head.authority?.lowercased(), !authority.isEmpty else {
+            return nil
+        }
+        let (scheme, port) = client.isEncrypted ? ("https", ":443") : ("http", ":80")
+        let host = authority.hasSuffix(port) ? authority.dropLast(port.count) : authority[...]
+        return "\(scheme)://\(host)"
+    }
+
     // MARK: Cookies
 
     private func cookie(_ name: String) -> String? {

@@ -7,6 +7,8 @@ import Model
 enum PagePath: Hashable {
     case start, volumes, signIn, signOut, devices
     case revoke(Identifier)
+    case addPasskey
+    case removePasskey(Identifier)
     case hub, storagePlot
     case account(Identifier, AccountForm)
     case asset(String)
@@ -57,12 +59,17 @@ enum PagePath: Hashable {
     static let top = Routes.pages
     static let signInAddress = top + "/signin"
     static let devicesAddress = top + "/devices"
+    static let passkeysAddress = top + "/passkeys"
 
     static let hubAddress = top + "/hub"
     static let plotAddress = hubAddress + "/storage.svg"
 
     static func account(_ account: Identifier, _ form: AccountForm) -> String {
         "\(hubAddress)/\(account)/\(form.rawValue)"
+    }
+
+    static func removal(ofPasskey passkey: Identifier) -> String {
+        "\(passkeysAddress)/\(passkey)/remove"
     }
 
     static func revocation(of device: Identifier) -> String {
@@ -80,6 +87,7 @@ enum PagePath: Hashable {
         case 2 where parts[1] == "signin": self = .signIn
         case 2 where parts[1] == "signout": self = .signOut
         case 2 where parts[1] == "devices": self = .devices
+        case 2 where parts[1] == "passkeys": self = .addPasskey
         case 2 where parts[1] == "hub": self = .hub
         case 3 where parts[1] == "hub" && parts[2] == "storage.svg": self = .storagePlot
         case 4 where parts[1] == "hub":
@@ -87,6 +95,8 @@ enum PagePath: Hashable {
             self = .account(try Self.id(parts[2]), form)
         case 4 where parts[1] == "devices" && parts[3] == "revoke":
             self = .revoke(try Self.id(parts[2]))
+        case 4 where parts[1] == "passkeys" && parts[3] == "remove":
+            self = .removePasskey(try Self.id(parts[2]))
         case 3 where parts[1] == "assets": self = .asset(parts[2])
         case 3...5 where parts[1] == "v": self = try Self.item(parts.dropFirst(2))
         default: throw Self.unknown
@@ -120,7 +130,7 @@ enum PagePath: Hashable {
     var methods: [HTTPRequest.Method] {
         switch self {
         case .signIn: [.get, .head, .post]
-        case .signOut, .revoke, .account: [.post]
+        case .signOut, .revoke, .addPasskey, .removePasskey, .account: [.post]
         case .item(_, _, let view): view.methods
         default: [.get, .head]
         }

@@ -40,7 +40,8 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut, .devices, .revoke, .hub, .storagePlot, .account:
+        case .volumes, .item, .signOut, .devices, .revoke, .addPasskey, .removePasskey, .hub,
+            .storagePlot, .account:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -62,6 +63,8 @@ package struct Pages: PageServer {
             return try await HubPage(session).invite(account)
         case .devices: return try await DevicesPage(session).answer()
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
+        case .addPasskey: return try await Passkeys(session).add()
+        case .removePasskey(let passkey): return try await Passkeys(session).remove(passkey)
         case .item(let volume, let item, let view):
             let volume = try await hub.volume(
                 volume, for: session.caller, to: view.changes ? .pageForm : .page)

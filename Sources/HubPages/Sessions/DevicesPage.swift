@@ -3,7 +3,7 @@ import HubProtocol
 import Hummingbird
 import Model
 
-/// The devices of the account, browsers included, and the form that revokes one.
+/// The devices of the account, browsers included, and its passkeys, with the forms that end them.
 struct DevicesPage {
     private let session: Session
 
@@ -15,7 +15,27 @@ struct DevicesPage {
         let hasRevoked: Bool
         let revoked: [Device]
         let token: String
-        let done: Bool
+        let message: String?
+        let passkeys: [PasskeyRow]
+        let hasPasskeys: Bool
+        let making: Making
+    }
+
+    private struct PasskeyRow {
+        let name: String
+        let short: String
+        let added: ShownTime
+        let used: ShownTime?
+        let remove: String
+    }
+
+    /// What the script needs to ask an authenticator for a new passkey. Bytes are in base64url.
+    private struct Making {
+        let challenge: String
+        let account: String
+        let user: String
+        /// The passkeys that an authenticator must not make again.
+        let known: String
     }
 
     private struct Device {
@@ -31,10 +51,11 @@ struct DevicesPage {
 
     func answer() async throws -> Response {
         let (caller, time) = (session.caller, session.hub.clock())
-        let (list, signedIn) = try await session.hub.ledger.read { transaction in
+        let (list, signedIn, passkeys) = try await session.hub.ledger.read { transaction in
             (
                 try transaction.devices.entries(of: caller.account),
-                try transaction.signedInDevices(of: caller.account, at: time)
+                try transaction.signedInDevices(of: caller.account, at: time),
+                try transaction.passkeys.all(of: caller.account)
             )
         }
         let sorted = list.sorted { $0.seen > $1.seen }
@@ -43,11 +64,37 @@ struct DevicesPage {
             frame: Frame(title: "Devices", session),
             devices: sorted.filter { !$0.isRevoked }.map { device($0, signedIn) },
             hasRevoked: !revoked.isEmpty, revoked: revoked.map { device($0, signedIn) },
-            token: session.formToken, done: try session.call.query["done"] != nil)
+            token: session.formToken, message: try message(session.call.query["done"]),
+            passkeys: passkeys.map(row), hasPasskeys: !passkeys.isEmpty,
+            making: try await making(passkeys))
         return Answer.page("devices", view)
     }
 
     private static let revokedShown = 50
+
+    private func message(_ done: String?) -> String? {
+        switch done {
+        case "passkey": "The passkey is added. This browser can sign in with it from now on."
+        case "removed": "The passkey is removed. Browsers that signed in with it stay signed in."
+        case "revoked": "The device is revoked."
+        default: nil
+        }
+    }
+
+    private func row(_ passkey: Passkey) -> PasskeyRow {
+        PasskeyRow(
+            name: Shown.name(passkey.name), short: String(passkey.id.description.prefix(8)),
+            added: ShownTime(passkey.added), used: passkey.used.map { ShownTime($0) },
+            remove: PagePath.removal(ofPasskey: passkey.id))
+    }
+
+    private func making(_ passkeys: [Passkey]) async throws -> Making {
+        let challenge = try await session.hub.devices.challengeToAddPasskey(session: session.token)
+        return Making(
+            challenge: challenge.base64url, account: session.caller.account.bytes.base64url,
+            user: session.caller.user,
+            known: passkeys.map(\.credential.base64url).joined(separator: " "))
+    }
 
     private func device(_ device: DeviceEntry, _ signedIn: Set<Identifier>) -> Device {
         Device(

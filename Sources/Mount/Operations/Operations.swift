@@ -74,9 +74,12 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         if VersionNodes.isVirtual(parent) {
             return driver.resolution.unlink(request, in: parent, name!)
         }
-        driver.claims.remove(request, in: parent, name!) {
-            driver.removals.unlink(request, in: parent, $0)
+        if OwnerFileName.format(of: name!) != nil {
+            return driver.ownerFiles.unlink(request, in: parent, name!) {
+                driver.unlink(request, in: parent, $0)
+            }
         }
+        driver.unlink(request, in: parent, name!)
     }
     table.rmdir = { raw, parent, name in
         let request = Request(raw)
@@ -97,7 +100,13 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         if VersionNodes.isVirtual(parent) {
             return request.driver.resolution.rename(request, rename)
         }
-        request.driver.renames.begin(request, rename)
+        let driver = request.driver
+        if OwnerFileName.format(of: newName!) != nil {
+            return driver.ownerFiles.rename(request, rename) {
+                driver.renames.begin(request, rename)
+            }
+        }
+        driver.renames.begin(request, rename)
     }
 }
 

@@ -26,6 +26,7 @@ final class Driver: RequestGroup, @unchecked Sendable {
     let files: FileOperations
     let versions: VersionDirectories
     let resolution: ConflictResolution
+    let ownerFiles: OwnerFiles
 
     // The connection to the kernel.
     let requests = RequestCounters()
@@ -68,6 +69,7 @@ final class Driver: RequestGroup, @unchecked Sendable {
         directories = DirectoryOperations(
             parts, versions: versions, keepsAccessTimes: keepsAccessTimes)
         resolution = ConflictResolution(parts, versions, renames: renames)
+        ownerFiles = OwnerFiles(parts, names: names, nodes: versions.nodes)
         tree.nodes.closing.set { [parking] descriptors in
             parking.runDetached(on: .disk) { withExtendedLifetime(descriptors) {} }
         }
@@ -91,8 +93,16 @@ final class Driver: RequestGroup, @unchecked Sendable {
             versions.lookup(request, in: parent, name)
         } else if parent == tree.nodes.root.id, ApplierGuard.isName(name) {
             applierGuard.lookup(request)
+        } else if OwnerFileName.format(of: name) != nil {
+            ownerFiles.lookup(request, in: parent, name)
         } else {
             names.lookup(request, in: parent, name)
+        }
+    }
+
+    func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        claims.remove(request, in: parent, name) {
+            self.removals.unlink(request, in: parent, $0)
         }
     }
 

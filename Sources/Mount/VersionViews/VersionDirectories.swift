@@ -72,6 +72,7 @@ final class VersionDirectories: RequestGroup {
         case .entry(let id, let index):
             let path = parent.content?.manifest.entries[index].path ?? []
             return try findEntry(name.bytes, below: path, of: id, in: parent)
+        case .ownerFile: throw Errno(ENOTDIR)
         }
     }
 
@@ -285,7 +286,7 @@ final class VersionDirectories: RequestGroup {
         case .directory: conflicted(in: node, for: user)
         case .past(_, let time): past(in: node, at: time, for: user)
         // These are read from the journal each time the directory is opened.
-        case .document: []
+        case .document, .ownerFile: []
         case .version: node.children(of: [])
         case .entry(_, let index):
             node.children(of: node.content?.manifest.entries[index].path ?? [])
@@ -335,24 +336,32 @@ final class VersionDirectories: RequestGroup {
 
     func open(_ request: Request, _ id: UInt64, flags: Int32) {
         request.answer { () throws(Errno) in
-            guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
             let node = try nodes.find(id)
+            guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else {
+                throw node.ownerFile == nil ? .readOnly : .denied
+            }
+            if node.ownerFile != nil { return answerOpen(request) }
             fetcher.parkReaching(
                 request,
                 { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
-                answer: { request, _ in
-                    var reply = cf_open_out()
-                    reply.fh = VersionNodes.mark
-                    // A version never changes, and its node number is never reused, so the cache
-                    // stays valid.
-                    reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
-                    _ = request.reply(wire: reply)
-                })
+                answer: { request, _ in self.answerOpen(request) })
         }
+    }
+
+    /// The content of a node never changes, and its number is never reused, so the kernel's cache
+    /// stays valid.
+    private func answerOpen(_ request: Request) {
+        var reply = cf_open_out()
+        reply.fh = VersionNodes.mark
+        reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
+        _ = request.reply(wire: reply)
     }
 
     func read(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
         guard let node = try? nodes.find(id) else { return request.refuse(.stale) }
+        if let file = node.ownerFile {
+            return file.read(size, at: offset).withUnsafeBytes { request.reply($0) }
+        }
         fetcher.parkReaching(
             request, inLine: node.facts?.line,
             { (locally) throws(Errno) -> [UInt8] in

@@ -16,7 +16,7 @@ enum VersionSide: Hashable, Sendable {
     func shows(_ version: Version) -> Bool { self == .all || version.kind == .conflict }
 }
 
-/// A node of a `.versions` or `.conflicts` directory.
+/// A node that is not in the tree: of a `.versions` or `.conflicts` directory, or an owner file.
 final class VersionNode: @unchecked Sendable {
     /// What identifies a node. The same item has the same number as long as the kernel knows it.
     enum Place: Hashable, Sendable {
@@ -31,6 +31,8 @@ final class VersionNode: @unchecked Sendable {
         /// `.versions/@TIME` and the directories in it: a directory by its key in the journal, and
         /// a time.
         case past(Int64, Int64)
+        /// An owner file that is answered for another device.
+        case ownerFile(OwnerFile)
     }
 
     /// What was read from the journal for a node.
@@ -113,7 +115,7 @@ final class VersionNode: @unchecked Sendable {
         switch place {
         case .document: true
         case .version: status.st_mode & S_IFMT == S_IFREG
-        case .directory, .entry, .past: false
+        case .directory, .entry, .past, .ownerFile: false
         }
     }
 
@@ -166,7 +168,12 @@ final class VersionNode: @unchecked Sendable {
         if case .entry(_, let index) = place { index } else { 0 }
     }
 
+    var ownerFile: OwnerFile? {
+        if case .ownerFile(let file) = place { file } else { nil }
+    }
+
     func linkTarget() throws(Errno) -> [UInt8] {
+        if let ownerFile, ownerFile.isLink { return ownerFile.bytes }
         guard let content, content.manifest.entries.indices.contains(entryIndex),
             content.manifest.entries[entryIndex].kind == .symlink
         else { throw .invalid }

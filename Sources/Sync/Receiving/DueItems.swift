@@ -16,8 +16,8 @@ final class DueItems: EnginePart {
     private var postponed: [Identifier: Postponement] = [:]
     /// The position from which the next search begins; nil for the first one.
     private var cursor: HubTables.Position?
-    /// False while the mirror may call items underway that nobody is applying: those of the last
-    /// process, and those whose outcome could not be recorded, as on a full disk.
+    /// False while items may have the state `underway` in the journal although nobody is applying
+    /// them: after the last process ended, or when their outcome could not be recorded.
     private var isRecovered = false
 
     init(

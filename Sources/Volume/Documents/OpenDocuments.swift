@@ -38,10 +38,20 @@ package final class OpenDocuments: Sendable {
         }
     }
 
+    /// Identifies a lease until it ends.
+    private struct LeaseKey: Hashable {
+        var document: Identifier
+        var device: Identifier
+
+        init(_ open: OpenElsewhere) { (document, device) = (open.document, open.device) }
+    }
+
     private struct State {
         var elsewhere: [OpenElsewhere] = []
         /// `elsewhere` counts until then (nanoseconds since the machine was started).
         var elsewhereEnd = Int64.min
+        /// The leases whose owner files were removed here.
+        var dismissed: Set<LeaseKey> = []
         var held: [Held] = []
         var heldEnd = Int64.min
     }
@@ -115,10 +125,48 @@ package final class OpenDocuments: Sendable {
     package func setElsewhere(_ new: [OpenElsewhere], until end: Int64) {
         let old = state.withLock { state in
             defer { (state.elsewhere, state.elsewhereEnd) = (new, end) }
+            if !state.dismissed.isEmpty {
+                state.dismissed.formIntersection(new.lazy.map { LeaseKey($0) })
+            }
             return state.elsewhere
         }
         let (opened, closed) = (new.without(old), old.without(new))
         if !opened.isEmpty || !closed.isEmpty { changedElsewhere.current?(opened, closed) }
+    }
+
+    // MARK: Owner files
+
+    /// Whether `editors` may find any.
+    package var isAnyEditedElsewhere: Bool { elsewhere.contains { $0.use == .edits } }
+
+    /// Who has the document at this path open for writing on other devices, in the order in which
+    /// they opened it, unless their owner files were removed here. It does not wait for the
+    /// recorder. A path into a package is no document.
+    package func editors(at path: [Name]) throws(VolumeError) -> [OpenElsewhere] {
+        let now = cl_clock_boottime_ns()
+        let open = state.withLock { state in
+            now < state.elsewhereEnd
+                ? state.elsewhere.filter {
+                    $0.use == .edits && !state.dismissed.contains(LeaseKey($0))
+                } : []
+        }
+        guard !open.isEmpty else { return [] }
+        let document = try items.journal.read { [items] reader -> Identifier? in
+            guard let item = try items.item(at: path, reader),
+                try reader.path(of: item.key) == path
+            else { return nil }
+            return item.id
+        }
+        return open.filter { $0.document == document }.sorted { $0.since < $1.since }
+    }
+
+    /// Hides the owner files of a document until the leases that it has now end.
+    package func dismiss(_ document: Identifier) {
+        state.withLock { state in
+            for open in state.elsewhere where open.document == document {
+                state.dismissed.insert(LeaseKey(open))
+            }
+        }
     }
 
     /// The present path of a document; nil if it has none. It does not wait for the recorder.

@@ -8,7 +8,7 @@ import SystemCalls
 extension Protection {
     /// Reads the protection of a file by any descriptor, O_PATH too. If it cannot be read, only
     /// root is admitted.
-    init(of file: Int32) {
+    package init(of file: Int32) {
         var status = stat()
         guard cl_fstat(file, &status) >= 0 else {
             self = .unknown

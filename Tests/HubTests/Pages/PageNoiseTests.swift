@@ -26,11 +26,12 @@ struct PageNoiseTests {
                 "web", "v", "\(device.volume.id)", "\(item)", "\(Identifier.root)", "file",
                 "preview", "compare", "restore", "undelete", "settle", "activity", "devices",
                 "revoke", "rename", "move", "delete", "upload", "folder", "edit", "assets",
-                "signin", "..", ".", "", "%00", "%2f", "\(revision)",
+                "signin", "passkeys", "remove", "..", ".", "", "%00", "%2f", "\(revision)",
             ]
             let names = [
                 "revision", "from", "to", "page", "deleted", "before", "entry", "done", "keep",
                 "shown", "position", "code", "stay", "x",
+                "signature", "credential", "client", "data", "key",
             ]
             let values = [
                 "\(revision)", "\(item)", position, "1", "-1", "0", "9223372036854775807",
