@@ -142,7 +142,9 @@ package struct Administration: Sendable {
         case .done(let sentence): return sentence
         case .notRunning(let lock):
             let result = try await collect(grace, holding: lock)
-            try await ledger.write { try $0.finish(request.id, with: result) }
+            try await ledger.write {
+                try MaintenanceRequestTable($0).finish(request.id, with: result)
+            }
             return result
         }
     }

@@ -26,9 +26,10 @@ struct MaintenanceRequest: Sendable {
     ) async throws -> Answer {
         if let lock = try directory.lockIfFree() { return .notRunning(lock) }
         let time = clock()
-        try await ledger.write { try $0.addMaintenanceRequest(self, at: time) }
+        try await ledger.write { try MaintenanceRequestTable($0).add(self, at: time) }
         while clock() - time < Timestamp.span(seconds: 600) {
-            if let result = try await ledger.read({ try $0.result(of: id) }) {
+            if let result = try await ledger.read({ try MaintenanceRequestTable($0).result(of: id) }
+            ) {
                 return .done(result)
             }
             // The hub may have stopped without an answer.
@@ -40,20 +41,26 @@ struct MaintenanceRequest: Sendable {
     }
 }
 
-extension LedgerTransaction {
-    func addMaintenanceRequest(_ errand: MaintenanceRequest, at time: Int64) throws {
-        try execute(
+/// The requests that a ledger keeps for the running hub, in the table `errands`.
+struct MaintenanceRequestTable {
+    private let transaction: any LedgerTransaction
+
+    init(_ transaction: any LedgerTransaction) { self.transaction = transaction }
+
+    func add(_ request: MaintenanceRequest, at time: Int64) throws {
+        try transaction.execute(
             "DELETE FROM errands WHERE asked < $1", [.integer(time - PeriodicMaintenance.grace)])
-        try execute(
+        try transaction.execute(
             "INSERT INTO errands (id, kind, argument, asked) VALUES ($1, $2, $3, $4)",
             [
-                .id(errand.id), .text(errand.kind.rawValue), .integer(errand.argument),
+                .id(request.id), .text(request.kind.rawValue), .integer(request.argument),
                 .integer(time),
             ])
     }
 
-    func openMaintenanceRequests() throws -> [MaintenanceRequest] {
-        try rows(
+    /// Those that have no answer yet.
+    func open() throws -> [MaintenanceRequest] {
+        try transaction.rows(
             "SELECT id, kind, argument FROM errands WHERE result IS NULL ORDER BY asked", []
         ).compactMap { row in
             guard let kind = MaintenanceRequest.Kind(rawValue: try row.text(1)) else { return nil }
@@ -62,12 +69,13 @@ extension LedgerTransaction {
         }
     }
 
-    func finish(_ errand: Identifier, with result: String) throws {
-        try execute("UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(errand)])
+    func finish(_ request: Identifier, with result: String) throws {
+        try transaction.execute(
+            "UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(request)])
     }
 
-    func result(of errand: Identifier) throws -> String? {
-        let found = try row("SELECT result FROM errands WHERE id = $1", [.id(errand)])
+    func result(of request: Identifier) throws -> String? {
+        let found = try transaction.row("SELECT result FROM errands WHERE id = $1", [.id(request)])
         guard let found, !found.isNull(0) else { return nil }
         return try found.text(0)
     }

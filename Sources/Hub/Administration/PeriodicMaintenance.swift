@@ -111,9 +111,11 @@ extension PeriodicMaintenance {
         }
         try await hub.leases.endUnauthorized()
         hub.headsChanged.store(true, ordering: .relaxed)
-        for errand in try await hub.ledger.read({ try $0.openMaintenanceRequests() }) {
-            let result = await answer(errand)
-            try await hub.ledger.write { try $0.finish(errand.id, with: result) }
+        for request in try await hub.ledger.read({ try MaintenanceRequestTable($0).open() }) {
+            let result = await answer(request)
+            try await hub.ledger.write {
+                try MaintenanceRequestTable($0).finish(request.id, with: result)
+            }
         }
     }
 

@@ -160,8 +160,12 @@ package final class SQLiteLedger: Ledger {
 
     package func close() throws {
         // The write-ahead log stays as a file. It is truncated so that SQLite cannot take it for
-        // the log of an older ledger that is restored to this path.
-        _ = try? pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        // the log of an older ledger that is restored to this path. This does not wait for others
+        // that read, because all writers would have to wait, too: the last one truncates it.
+        _ = try? pool.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA busy_timeout = 0")
+            try database.checkpoint(.truncate)
+        }
         try pool.close()
     }
 }

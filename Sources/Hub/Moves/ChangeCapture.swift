@@ -57,16 +57,18 @@ package struct ChangeCapture: Sendable {
         }
     }
 
-    /// The tables of which rows have changed.
-    func changedTables(_ transaction: any LedgerTransaction) throws -> [TableLayout] {
+    /// Returns how many rows were changed and not taken yet.
+    func count(_ transaction: any LedgerTransaction) throws -> Int {
         try check(transaction)
-        return try tables.filter {
-            try transaction.row("SELECT 1 FROM \($0.changed) LIMIT 1", []) != nil
+        return try tables.reduce(0) { sum, table in
+            let row = try transaction.row("SELECT count(*) FROM \(table.changed)", [])
+            return sum + Int(try row?.integer(0) ?? 0)
         }
     }
 
     /// The rows of a table that were changed, as they are now.
     struct Page: Sendable {
+        let table: TableLayout
         /// Also those of rows that were deleted.
         var keys: [[SQLValue]] = []
         var rows: [LedgerRow] = []
@@ -79,7 +81,7 @@ package struct ChangeCapture: Sendable {
         let found = try LedgerCopy.page(table.changes, after: last, transaction)
         guard !found.isEmpty else { return nil }
         let (width, columns) = (table.key.count, table.columns.count)
-        var page = Page()
+        var page = Page(table: table)
         for row in found {
             page.keys.append((0..<width).map { row[$0] })
             // No column of a key is null, unless the row does not exist any more.
@@ -89,18 +91,26 @@ package struct ChangeCapture: Sendable {
         return page
     }
 
-    /// Returns the next changes and forgets them.
-    func take(from table: TableLayout, _ transaction: any LedgerTransaction) throws -> Page? {
+    /// When a transaction has taken so many changes, it ends, because the hub waits for it.
+    private static let together = 1_000
+
+    /// Returns changes of several tables, and forgets them. There are no more if it is empty.
+    func take(_ transaction: any LedgerTransaction) throws -> [Page] {
         try check(transaction)
-        guard let page = try page(of: table, transaction), let last = page.keys.last else {
-            return nil
+        var (pages, count) = ([Page](), 0)
+        for table in tables where count < Self.together {
+            guard let page = try page(of: table, transaction), let last = page.keys.last else {
+                continue
+            }
+            try transaction.execute(
+                """
+                DELETE FROM \(table.changed)
+                WHERE (\(table.keyList)) <= \(LedgerCopy.marks(rows: 1, width: last.count))
+                """, last)
+            pages.append(page)
+            count += page.keys.count
         }
-        try transaction.execute(
-            """
-            DELETE FROM \(table.changed)
-            WHERE (\(table.keyList)) <= \(LedgerCopy.marks(rows: 1, width: last.count))
-            """, last)
-        return page
+        return pages
     }
 }
 

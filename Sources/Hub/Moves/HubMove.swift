@@ -49,8 +49,6 @@ package struct HubMove: Sendable {
 
     /// The hub is frozen when the last round of copying found no more changes than this.
     private static let fewChanges = 200
-    /// How often changes are copied if their number does not become small.
-    private static let rounds = 20
     /// How often the hub is frozen, if it does not stay so for long enough.
     private static let attempts = 5
 
@@ -197,10 +195,13 @@ package struct HubMove: Sendable {
         return rows
     }
 
-    /// Copies changes until few are made while that is done.
+    /// Copies changes until few are made while that is done, or not fewer than the time before.
     private func drain(_ sides: Sides) async throws {
-        for _ in 0..<Self.rounds {
-            guard try await sides.rows.drain(sides.capture) > Self.fewChanges else { return }
+        var last = Int.max
+        while true {
+            let count = try await sides.rows.drain(sides.capture)
+            guard count > Self.fewChanges, count < last else { return }
+            last = count
         }
     }
 

@@ -2,16 +2,20 @@ import Model
 
 // What changes after the snapshot of a copy has been taken.
 extension LedgerCopy {
-    /// Copies the changes that were noted so far.
+    /// Copies the changes that were noted so far. It needs few transactions, because those of a hub
+    /// that is being used exclude them.
     ///
     /// - Returns: The number of rows that were changed or deleted.
     func drain(_ capture: ChangeCapture) async throws -> Int {
-        var count = 0
-        for table in try await source.read({ try capture.changedTables($0) }) {
-            while let page = try await source.write({ try capture.take(from: table, $0) }) {
-                try await target.write { [self] in try apply(page, to: table, $0) }
-                count += page.keys.count
+        let count = try await source.read { try capture.count($0) }
+        var rest = count
+        while rest > 0 {
+            let pages = try await source.write { try capture.take($0) }
+            guard !pages.isEmpty else { break }
+            try await target.write { [self] transaction in
+                for page in pages { try apply(page, transaction) }
             }
+            rest -= pages.reduce(0) { $0 + $1.keys.count }
         }
         return count
     }
@@ -20,10 +24,11 @@ extension LedgerCopy {
     /// moment. The hub serves meanwhile, because counting takes long if there are many rows.
     func compare(_ capture: ChangeCapture) async throws {
         try await source.read { [self] transaction in
-            for table in try capture.changedTables(transaction) {
+            try capture.check(transaction)
+            for table in capture.tables {
                 var last: [SQLValue] = []
                 while let page = try capture.page(of: table, after: last, transaction) {
-                    try write { try apply(page, to: table, $0) }
+                    try write { try apply(page, $0) }
                     last = page.keys.last ?? last
                 }
             }
@@ -53,8 +58,9 @@ extension LedgerCopy {
     }
 
     private func apply(
-        _ page: ChangeCapture.Page, to table: TableLayout, _ target: any LedgerTransaction
+        _ page: ChangeCapture.Page, _ target: any LedgerTransaction
     ) throws {
+        let table = page.table
         var page = page
         if table.name == "facts" {
             page.keys.removeAll { $0[0] == .text(Fact.newestPack) }

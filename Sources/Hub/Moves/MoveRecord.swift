@@ -26,9 +26,9 @@ package struct MoveRecord: Hashable, Sendable {
         case .leaving: nil
         case .frozen:
             VolumeError(
-                .invalid,
-                "This hub is being moved to \(place): finish that with the same concord hub move "
-                    + "as before, or say concord hub move --undo.")
+                .busy,
+                "This hub is just being moved to \(place): try again in a moment. If the move was "
+                    + "interrupted, start the hub here, or say the same concord hub move again.")
         case .left:
             VolumeError(
                 .invalid,

@@ -28,6 +28,18 @@ final class MoveWatch: Sendable {
         (departures, departs) = AsyncStream.makeStream()
     }
 
+    /// A hub that starts ends the freezing, because it or the mover may have been killed in it. A
+    /// mover that is alive sees that the hub was not frozen all the time.
+    ///
+    /// - Throws: `.invalid` if the hub is at another place.
+    static func begin(_ ledger: any Ledger) async throws {
+        let record = try await ledger.read { try MoveTable($0).record() }
+        if record?.state == .frozen {
+            _ = try await ledger.write { try MoveTable($0).change(from: .frozen, to: .leaving) }
+        }
+        try await ledger.read { try MoveTable($0).checkHubIsHere() }
+    }
+
     var isFrozen: Bool { state.withLock { $0.frozen != nil } }
 
     /// Why the hub has to end; nil if it has not been moved away.

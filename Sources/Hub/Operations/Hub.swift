@@ -64,7 +64,7 @@ package final class Hub: Sendable {
         let isNew = try directory.make()
         let lock = try directory.lock()
         let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
-        try await ledger.read { try MoveTable($0).checkHubIsHere() }
+        try await MoveWatch.begin(ledger)
         let blobs = try directory.openBlobs(ledger, log)
         if isNew {
             log.notice("created a new hub", metadata: ["data": "\(directory.path)"])

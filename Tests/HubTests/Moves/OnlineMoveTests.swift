@@ -32,9 +32,11 @@ struct OnlineMoveTests {
             }
             var answers = begun.makeAsyncIterator()
             for _ in 0..<10 { await answers.next() }
-            let count = try await site.move(from: source, to: target).run().rows
-            #expect(count > 50)
+            let report = try await site.move(from: source, to: target).run()
+            #expect(report.rows > 50)
             #expect(try await hub.departure().message.contains("was moved to \(target.place)"))
+            // They would try for a minute to reach the hub again.
+            for load in loads { load.cancel() }
             for index in loads.indices { busy[index] = await loads[index].value }
             try await site.expectEqual(source, target)
             try await site.expectSound(source)
@@ -59,8 +61,11 @@ struct OnlineMoveTests {
         let target = DataDirectory(
             site.data, ledger: SuspendedSource(base: database, mover: mover),
             blobs: remote.blobSource)
-        let move = Task { try await site.move(from: site.embedded, to: target).run() }
-        await mover.begin()
+        let move = Task {
+            defer { mover.end() }
+            return try await site.move(from: site.embedded, to: target).run()
+        }
+        try await mover.begin()
         let entry = devices.a.creation("meanwhile", bytes("four"))
         let refused = try await failure { [devices] in try await devices.a.commit([entry]) }
         #expect(refused.code == .busy)
@@ -204,10 +209,15 @@ private final class Suspension: Sendable {
     }
 
     /// Waits until the mover has stopped.
-    func begin() async { for await _ in begins { return } }
+    func begin() async throws {
+        for await _ in begins { return }
+        throw SupportError("the mover has ended, and the hub was never frozen")
+    }
 
+    /// The mover goes on, or has ended.
     func end() {
         isOver.withLock { $0 = true }
+        begun.finish()
         ended.finish()
     }
 
