@@ -16,6 +16,7 @@ struct PeriodicMaintenance: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await followAnnouncements() }
             group.addTask { await workInSteps() }
+            group.addTask { await followMove() }
             await maintain()
             group.cancelAll()
         }
@@ -36,6 +37,20 @@ struct PeriodicMaintenance: Service {
         }
     }
 
+    /// Devices wait from the moment at which the hub has left until it has ended and was started at
+    /// its new place. So it looks often while it is being moved.
+    private func followMove() async {
+        while !Task.isCancelled {
+            let isUnderWay = hub.move.isUnderWay
+            try? await Task.sleep(for: isUnderWay ? .milliseconds(100) : .seconds(1))
+            guard isUnderWay else { continue }
+            do { try await hub.move.check(hub.ledger, hub.log) } catch {
+                guard !Task.isCancelled else { return }
+                hub.log.error("the move of the hub cannot be followed: \(error)")
+            }
+        }
+    }
+
     private func maintain() async {
         var (second, changes) = (0, Int64(-1))
         let ticks = AsyncStream<Void> { try? await Task.sleep(for: .seconds(1)) }
@@ -46,10 +61,8 @@ struct PeriodicMaintenance: Service {
             hub.leases.apply(.woken)
             do {
                 let now = try await hub.ledger.externalChangeCount()
-                if now != changes || hub.move.isFrozen {
-                    try await hub.move.check(hub.ledger, hub.log)
-                }
                 if now != changes {
+                    try await hub.move.check(hub.ledger, hub.log)
                     changes = now
                     try await handleExternalChanges()
                 }

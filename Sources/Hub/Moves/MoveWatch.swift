@@ -9,6 +9,8 @@ final class MoveWatch: Sendable {
     private struct State {
         /// When the hub has seen first that it is frozen.
         var frozen: Int64?
+        /// Whether a move has begun and not ended.
+        var isUnderWay = false
         /// Why the hub may not be used any more.
         var departure: VolumeError?
     }
@@ -40,18 +42,19 @@ final class MoveWatch: Sendable {
         try await ledger.read { try MoveTable($0).checkHubIsHere() }
     }
 
-    var isFrozen: Bool { state.withLock { $0.frozen != nil } }
+    var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
 
     /// Why the hub has to end; nil if it has not been moved away.
     var departure: VolumeError? { state.withLock { $0.departure } }
 
     /// Looks how far a move is. A running hub calls this when its ledger was changed by another
-    /// process, and every second while it is frozen.
+    /// process, and often while a move is under way.
     func check(_ ledger: any Ledger, _ log: Logger) async throws {
         let record = try await ledger.read { try MoveTable($0).record() }
         let now = uptime()
         let isOver = state.withLock { state in
             if record?.state == .left { state.departure = record?.objection }
+            state.isUnderWay = record?.state == .leaving || record?.state == .frozen
             state.frozen = record?.state == .frozen ? state.frozen ?? now : nil
             return state.frozen.map { now - $0 > Self.patience } ?? false
         }
