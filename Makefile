@@ -11,6 +11,8 @@ POWER_LOSSES ?= 200
 FUZZ_MINUTES ?= 60
 CHAOS_MINUTES ?= 120
 CHAOS_SEED ?=
+MOVE_ITEMS ?= 100000
+MOVE_BYTES ?= 10000000000
 MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
@@ -32,7 +34,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -84,6 +86,9 @@ test-agents: build ## use fsctl mcp with the reference client of the Model Conte
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord
 	Tests/Bench/hostile.py $(BIN)/concord --tls
+
+bench-move: test-deps ## move a hub of MOVE_ITEMS (100000) and MOVE_BYTES (10 GB) there and back while a device saves, and measure its pauses
+	CONCORD_MOVE_ITEMS=$(MOVE_ITEMS) CONCORD_MOVE_BYTES=$(MOVE_BYTES) Tests/run --filter LargeMoveTests
 
 soak: test-deps ## run random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3), POWER_LOSSES (200), STALE_SAVES
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_STALE_SAVES=$(STALE_SAVES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) CONCORD_KILL_STEPS=all \

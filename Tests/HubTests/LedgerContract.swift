@@ -204,6 +204,27 @@ struct LedgerContract {
         }
     }
 
+    @Test(
+        "whoever opens and closes a ledger does not wait for somebody who reads for long",
+        .timeLimit(.minutes(1)), arguments: LedgerKind.all)
+    func longReadings(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, scratch in
+            try await ledger.write { try $0.setFact("a", 1) }
+            let place = scratch.path
+            let facts = try await ledger.read { transaction in
+                let before = try transaction.fact("a")
+                for _ in 0..<10 {
+                    let other = try kind.open(place)
+                    try BlockingCall.wait { try await other.write { try $0.setFact("a", 2) } }
+                    try other.close()
+                }
+                return [before, try transaction.fact("a")]
+            }
+            #expect(facts[0] == facts[1])
+            #expect(try await ledger.read { try $0.fact("a") } == 2)
+        }
+    }
+
     @Test(arguments: LedgerKind.all) func codesHoldOnceAndNotForEver(_ kind: LedgerKind)
         async throws
     {

@@ -255,6 +255,8 @@ private struct PlannedTransaction: LedgerTransaction {
 
     var run: Identifier { base.run }
 
+    var dialect: SQLDialect { base.dialect }
+
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
         let plan = try base.rows("EXPLAIN QUERY PLAN " + sql, arguments).map { try $0.text(3) }
         plans.texts.withLock { $0.append(sql + "\n" + plan.joined(separator: "\n")) }

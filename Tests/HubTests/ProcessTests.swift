@@ -49,6 +49,9 @@ final class HubProcess {
         return try child.waitForEnd(seconds: 20)
     }
 
+    /// Waits until the hub ends by itself, and returns its exit status.
+    func end() throws -> Int32 { try child.waitForEnd(seconds: 20) }
+
     deinit { child.killGroup() }
 
     func hub(_ arguments: String...) -> Command {

@@ -97,6 +97,12 @@ final class RunningHub: Sendable {
         try await serving.value
     }
 
+    /// Waits until the hub ends by itself, because it was moved away, and returns the reason.
+    func departure() async throws -> VolumeError {
+        do { try await serving.value } catch let error as VolumeError { return error }
+        throw SupportError("the hub ended without a reason")
+    }
+
     func administration() throws -> Administration { try Administration(directory) }
 
     /// Tries to sign in with wrong codes, each as a client for which a proxy has set this header,

@@ -61,7 +61,7 @@ extension Administration {
     private func copyPacks(to copy: DataDirectory) async throws {
         let blobs = try openBlobs()
         let target = try DirectoryBlobs(directory: copy.blobsPath)
-        do { _ = try await PackCopy(source: blobs, target: target).run { _ in true } } catch {
+        do { _ = try await PackCopy(source: blobs, target: target).run() } catch {
             await blobs.close()
             throw error
         }
@@ -80,6 +80,7 @@ extension Administration {
             try transaction.setFact(Fact.isBackup, 1)
             try transaction.removeFact(Fact.backupUntil)
             try MoveTable(transaction).set(nil)
+            try ChangeCapture.remove(from: transaction)
         }
         let use = try await copied.read { try $0.chunks.packUse() }
         let ends = try await copied.read { try $0.packEnds() }

@@ -137,8 +137,16 @@ package struct Administration: Sendable {
     /// - Returns: A sentence that says what was collected.
     package func collect(grace: Int64?) async throws -> String {
         let grace = grace ?? PeriodicMaintenance.grace
-        if let lock = try directory.lockIfFree() { return try await collect(grace, holding: lock) }
-        return try await askForCollection(grace: grace)
+        let request = MaintenanceRequest(kind: .collect, argument: grace)
+        switch try await request.ask(in: directory, ledger, clock) {
+        case .done(let sentence): return sentence
+        case .notRunning(let lock):
+            let result = try await collect(grace, holding: lock)
+            try await ledger.write {
+                try MaintenanceRequestTable($0).finish(request.id, with: result)
+            }
+            return result
+        }
     }
 
     private func collect(_ grace: Int64, holding lock: DataLock) async throws -> String {
@@ -147,26 +155,6 @@ package struct Administration: Sendable {
             blobs: try openBlobs(), isAlone: directory.blobSource == nil,
             log: Logger(label: "hub"), clock: clock)
         return "\(try await hub.collect(grace: grace))"
-    }
-
-    private func askForCollection(grace: Int64) async throws -> String {
-        let errand = MaintenanceRequest(id: .random(), argument: grace)
-        let time = clock()
-        try await ledger.write { try $0.addMaintenanceRequest(errand, at: time) }
-        while clock() - time < Timestamp.span(seconds: 600) {
-            if let result = try await ledger.read({ try $0.result(of: errand.id) }) {
-                return result
-            }
-            // The hub has stopped without an answer, so this process does the collection.
-            if let lock = try directory.lockIfFree() {
-                let result = try await collect(grace, holding: lock)
-                try await ledger.write { try $0.finish(errand.id, with: result) }
-                return result
-            }
-            try await Task.sleep(for: .milliseconds(100))
-        }
-        throw VolumeError(
-            .timeout, "The running hub did not finish within ten minutes: look at its log.")
     }
 }
 

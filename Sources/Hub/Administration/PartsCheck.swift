@@ -158,6 +158,14 @@ extension Fact {
 }
 
 extension LedgerTransaction {
+    /// Returns where the record of the last chunk of a pack ends; 0 if no chunk is in it.
+    func recordedEnd(ofPack pack: UInt32) throws -> UInt64 {
+        let found = try row(
+            "SELECT max(place + stored) FROM chunks WHERE pack = $1", [.integer(Int64(pack))])
+        guard let found, !found.isNull(0) else { return 0 }
+        return try found.count(0) + PackStore.Limits.recordOverhead
+    }
+
     /// Returns where the last chunk of each pack ends.
     func packEnds() throws -> [UInt32: UInt64] {
         var ends: [UInt32: UInt64] = [:]

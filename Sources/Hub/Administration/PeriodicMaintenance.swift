@@ -16,6 +16,7 @@ struct PeriodicMaintenance: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await followAnnouncements() }
             group.addTask { await workInSteps() }
+            group.addTask { await followMove() }
             await maintain()
             group.cancelAll()
         }
@@ -36,6 +37,20 @@ struct PeriodicMaintenance: Service {
         }
     }
 
+    /// Devices wait from the moment at which the hub has left until it has ended and was started at
+    /// its new place. So it looks often while it is being moved.
+    private func followMove() async {
+        while !Task.isCancelled {
+            let isUnderWay = hub.move.isUnderWay
+            try? await Task.sleep(for: isUnderWay ? .milliseconds(100) : .seconds(1))
+            guard isUnderWay else { continue }
+            do { try await hub.move.check(hub.ledger, hub.log) } catch {
+                guard !Task.isCancelled else { return }
+                hub.log.error("the move of the hub cannot be followed: \(error)")
+            }
+        }
+    }
+
     private func maintain() async {
         var (second, changes) = (0, Int64(-1))
         let ticks = AsyncStream<Void> { try? await Task.sleep(for: .seconds(1)) }
@@ -47,6 +62,7 @@ struct PeriodicMaintenance: Service {
             do {
                 let now = try await hub.ledger.externalChangeCount()
                 if now != changes {
+                    try await hub.move.check(hub.ledger, hub.log)
                     changes = now
                     try await handleExternalChanges()
                 }
@@ -108,50 +124,25 @@ extension PeriodicMaintenance {
         }
         try await hub.leases.endUnauthorized()
         hub.headsChanged.store(true, ordering: .relaxed)
-        for errand in try await hub.ledger.read({ try $0.openMaintenanceRequests() }) {
-            let result: String
-            do {
-                result = "\(try await hub.collect(grace: errand.argument))"
-            } catch {
-                result = "The collection failed: \(error)"
+        for request in try await hub.ledger.read({ try MaintenanceRequestTable($0).open() }) {
+            let result = await answer(request)
+            try await hub.ledger.write {
+                try MaintenanceRequestTable($0).finish(request.id, with: result)
             }
-            try await hub.ledger.write { try $0.finish(errand.id, with: result) }
         }
     }
-}
 
-/// A request of a command to the running hub for a collection, which only the running hub may do.
-struct MaintenanceRequest: Sendable {
-    let id: Identifier
-    /// The grace period in nanoseconds.
-    let argument: Int64
-}
-
-extension LedgerTransaction {
-    func addMaintenanceRequest(_ errand: MaintenanceRequest, at time: Int64) throws {
-        try execute(
-            "DELETE FROM errands WHERE asked < $1", [.integer(time - PeriodicMaintenance.grace)])
-        try execute(
-            "INSERT INTO errands (id, kind, argument, asked) VALUES ($1, 'collect', $2, $3)",
-            [.id(errand.id), .integer(errand.argument), .integer(time)])
-    }
-
-    func openMaintenanceRequests() throws -> [MaintenanceRequest] {
-        try rows(
-            """
-            SELECT id, argument FROM errands WHERE result IS NULL AND kind = 'collect'
-            ORDER BY asked
-            """, []
-        ).map { MaintenanceRequest(id: try $0.id(0), argument: try $0.integer(1)) }
-    }
-
-    func finish(_ errand: Identifier, with result: String) throws {
-        try execute("UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(errand)])
-    }
-
-    func result(of errand: Identifier) throws -> String? {
-        let found = try row("SELECT result FROM errands WHERE id = $1", [.id(errand)])
-        guard let found, !found.isNull(0) else { return nil }
-        return try found.text(0)
+    private func answer(_ request: MaintenanceRequest) async -> String {
+        let blobs = hub.blobs
+        do {
+            switch request.kind {
+            case .collect: return "\(try await hub.collect(grace: request.argument))"
+            case .endPack:
+                try await hub.gate.alone { try await blobs.endPack() }
+                return "A new pack has begun."
+            }
+        } catch {
+            return "The request \(request.kind.rawValue) failed: \(error)"
+        }
     }
 }

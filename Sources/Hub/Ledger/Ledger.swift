@@ -4,8 +4,9 @@ import Model
 ///
 /// The SQL is written once for SQLite and for databases with PostgreSQL's dialect: `$1` is the
 /// first argument; columns are integers, texts without NUL and bytes; `ON CONFLICT` is used; there
-/// are no triggers, no rowid, and no functions except `count`, `sum`, `max`, `min`, `length` and
-/// `coalesce`. `LedgerContract` in the tests defines what each implementation must do.
+/// are no triggers but those of `ChangeCapture`, no rowid, and no functions except `count`, `sum`,
+/// `max`, `min`, `length` and `coalesce`. `LedgerContract` in the tests defines what each
+/// implementation must do.
 package protocol Ledger: Sendable {
     /// Runs `body` on one consistent snapshot. `body` may run several times, as in `write`.
     ///
@@ -90,12 +91,19 @@ package enum WriteScope: Hashable, Sendable {
     case nothing
 }
 
+/// How a database wants triggers to be written. All other SQL is the same for both.
+package enum SQLDialect: Sendable {
+    case sqlite, postgres
+}
+
 /// Executes SQL within `Ledger.read` and `Ledger.write`, on the thread that runs their body. After
 /// a statement has failed, nothing more can be executed, except after a `nested` call around it.
 package protocol LedgerTransaction {
     /// Identifies the time in which the database cannot have been rolled back: of the process that
     /// opened the ledger, or of the database's server. See `noteRun(of:after:upTo:)`.
     var run: Identifier { get }
+
+    var dialect: SQLDialect { get }
 
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow]
 

@@ -58,6 +58,7 @@ package final class SQLiteLedger: Ledger {
                 throw VolumeError(
                     .newer, "\(path) was written by a newer version of concord: use that version.")
             }
+            if version < LedgerSchema.steps.count { try database.execute(sql: ChangeCapture.end) }
             for step in LedgerSchema.steps[version...] {
                 try database.execute(sql: LedgerSchema.sqlite(step))
             }
@@ -159,8 +160,12 @@ package final class SQLiteLedger: Ledger {
 
     package func close() throws {
         // The write-ahead log stays as a file. It is truncated so that SQLite cannot take it for
-        // the log of an older ledger that is restored to this path.
-        _ = try? pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        // the log of an older ledger that is restored to this path. This does not wait for others
+        // that read, because all writers would have to wait, too: the last one truncates it.
+        _ = try? pool.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA busy_timeout = 0")
+            try database.checkpoint(.truncate)
+        }
         try pool.close()
     }
 }
@@ -168,6 +173,7 @@ package final class SQLiteLedger: Ledger {
 private struct SQLiteTransaction: LedgerTransaction {
     let database: Database
     let run: Identifier
+    let dialect = SQLDialect.sqlite
 
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
         let statement = try statement(sql)
@@ -255,6 +261,8 @@ extension VolumeError {
         switch error.resultCode {
         case .SQLITE_FULL:
             self.init(.full, "The disk of the ledger \(path) is full: make room, and try again.")
+        case .SQLITE_CONSTRAINT where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER:
+            self.init(.busy, "The ledger \(path) refuses changes: \(detail).")
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "Another process is using the ledger \(path): try again.")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:

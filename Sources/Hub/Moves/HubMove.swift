@@ -5,10 +5,11 @@ import Model
 /// Moves a hub to another ledger and another blob store, with all ids. It can be interrupted at any
 /// time and run again.
 ///
-/// The hub may serve while its packs are copied. Then it must stop, and the rows and the other
-/// packs are copied. `MoveRecord` says in both ledgers how far this is. The move is done when the
-/// record of the source says `.left`: before that only the source may be used, and after it only
-/// the target. So a hub is never used at both places.
+/// The hub may serve while its packs and a snapshot of its rows are copied. What changes meanwhile
+/// is noted (`ChangeCapture`) and copied, again and again. When little is left, the hub is frozen:
+/// it commits nothing until the last changes have been copied. `MoveRecord` says in both ledgers
+/// how far this is. The move is done when the record of the source says `.left`: before that only
+/// the source may be used, and after it only the target. So a hub is never used at both places.
 package struct HubMove: Sendable {
     let source: DataDirectory
     let target: DataDirectory
@@ -25,6 +26,8 @@ package struct HubMove: Sendable {
         package var rows = 0
         package var packs = 0
         package var bytes: UInt64 = 0
+        /// For how long the hub was frozen.
+        package var refused = Duration.zero
     }
 
     package enum Step: Hashable, Sendable {
@@ -39,10 +42,18 @@ package struct HubMove: Sendable {
         let ledger: any Ledger
         let targetLedger: any Ledger
         let targetBlobs: any BlobStore
+        let capture: ChangeCapture
+
+        var rows: LedgerCopy { LedgerCopy(source: ledger, target: targetLedger) }
     }
 
-    /// - Throws: `.busy` after the packs were copied, if a hub still runs; `.invalid` if the target
-    ///   is not empty, or if another move has begun.
+    /// The hub is frozen when the last round of copying found no more changes than this.
+    private static let fewChanges = 200
+    /// How often the hub is frozen, if it does not stay so for long enough.
+    private static let attempts = 5
+
+    /// - Throws: `.invalid` if the target is not empty, or if another move has begun; `.busy` if
+    ///   the last changes could not be copied in time.
     package func run(progress: @escaping Progress = { _ in }) async throws -> Report {
         let lock = try source.lockForMove()
         defer { lock.release() }
@@ -55,9 +66,11 @@ package struct HubMove: Sendable {
         let record = try await ledger.read { [self] in try self.record(in: $0) }
         let targetLedger = try openTargetLedger()
         let blobs = try target.openBlobs(targetLedger, log)
-        let sides = Sides(ledger: ledger, targetLedger: targetLedger, targetBlobs: blobs)
         defer { try? targetLedger.close() }
         do {
+            let sides = Sides(
+                ledger: ledger, targetLedger: targetLedger, targetBlobs: blobs,
+                capture: try ChangeCapture())
             let report = try await run(record, sides, progress)
             await blobs.close()
             return report
@@ -77,20 +90,30 @@ package struct HubMove: Sendable {
         try await checkTarget(record, sides)
         try await sides.ledger.write { transaction in
             let moves = MoveTable(transaction)
-            if try moves.record() == nil { try moves.set(record) }
+            guard try moves.record()?.state != .left else { throw Self.overtaken }
+            try moves.set(MoveRecord(id: record.id, state: .leaving, place: record.place))
+            try sides.capture.install(in: transaction)
         }
         let arriving = MoveRecord(id: record.id, state: .arriving, place: source.place)
         try await sides.targetLedger.write { try MoveTable($0).set(arriving) }
-        guard let lock = try await exclude(sides.ledger) else {
-            try await copyPacks(sides, progress)
-            throw VolumeError(
-                .busy,
-                "The hub runs. Most of its packs are in \(target.place) now: stop it and say the "
-                    + "same command again, which copies the rest.")
+        let lock = try await exclude(sides.ledger)
+        defer { lock?.release() }
+        if let lock { try await open(sides.ledger, lock) }
+        var report = Report()
+        report.rows = try await copy(sides, isServed: lock == nil, progress)
+        for _ in 0..<Self.attempts {
+            guard try await leave(sides, &report, progress) else { continue }
+            try await finish(record, sides)
+            return report
         }
-        defer { lock.release() }
-        return try await complete(record, sides, lock, progress)
+        throw VolumeError(
+            .busy,
+            "The last changes could not be copied before the hub went on: say the same command "
+                + "again when less is being saved.")
     }
+
+    private static let overtaken = VolumeError(
+        .busy, "Another concord hub move has worked on this hub: say the same command again.")
 
     // MARK: The two places
 
@@ -132,7 +155,8 @@ package struct HubMove: Sendable {
                 + "or a new directory.")
     }
 
-    /// Ensures that no hub uses the source. Returns nil if one does.
+    /// Ensures that no hub uses the source until the move ends. Returns nil if one does, which then
+    /// serves meanwhile.
     private func exclude(_ ledger: any Ledger) async throws -> DataLock? {
         guard let lock = try source.lockIfFree() else { return nil }
         do { try await ledger.join(isAlone: true) } catch let error as VolumeError
@@ -143,72 +167,113 @@ package struct HubMove: Sendable {
         return lock
     }
 
-    // MARK: Copying
-
-    /// Copies packs while the hub may serve, but not the newest one, to which it appends.
-    private func copyPacks(_ sides: Sides, _ progress: @escaping Progress) async throws {
-        let blobs = try source.openBlobs(sides.ledger, log)
-        let newest = try await blobs.packs().keys.max() ?? 0
-        _ = try await PackCopy(source: blobs, target: sides.targetBlobs).run {
-            progress(.packs(done: $0.packs, of: $1, bytes: $0.bytes))
-        } where: {
-            $0 < newest
-        }
-        await blobs.close()
-    }
-
-    private func complete(
-        _ record: MoveRecord, _ sides: Sides, _ lock: DataLock, _ progress: @escaping Progress
-    ) async throws -> Report {
-        let ledger = sides.ledger
+    /// Opens the hub as it would be at a start, which notices what was put back from a backup, and
+    /// renews epochs because of that. A running hub has done that itself.
+    private func open(_ ledger: any Ledger, _ lock: DataLock) async throws {
         let blobs = try source.openBlobs(ledger, log)
-        // The hub is opened as it would be at a start, which notices what was put back from a
-        // backup, and renews epochs because of that.
         _ = try await Hub(
             directory: source, lock: lock, ledger: ledger, blobs: blobs, log: log, clock: Hub.now)
-        var report: Report
+        await blobs.close()
+    }
+
+    // MARK: Copying
+
+    /// Copies nearly everything, while the hub may serve.
+    ///
+    /// - Returns: The number of rows.
+    private func copy(
+        _ sides: Sides, isServed: Bool, _ progress: @escaping Progress
+    ) async throws -> Int {
+        _ = try await copyPacks(sides, progress)
+        let rows = try await sides.rows.run { progress(.rows($0)) }
+        try await drain(sides)
+        try await sides.rows.compare(sides.capture)
+        if isServed {
+            try await endPack(sides.ledger)
+            _ = try await copyPacks(sides, progress)
+        }
+        return rows
+    }
+
+    /// Copies changes until few are made while that is done, or not fewer than the time before.
+    private func drain(_ sides: Sides) async throws {
+        var last = Int.max
+        while true {
+            let count = try await sides.rows.drain(sides.capture)
+            guard count > Self.fewChanges, count < last else { return }
+            last = count
+        }
+    }
+
+    /// Begins a new pack, so that those that are there do not grow any more, and little has to be
+    /// copied while the hub is frozen.
+    private func endPack(_ ledger: any Ledger) async throws {
+        guard source.blobSource == nil else {
+            let blobs = try source.openBlobs(ledger, log)
+            try await blobs.endPack()
+            return await blobs.close()
+        }
+        let request = MaintenanceRequest(kind: .endPack)
+        if case .notRunning(let lock) = try await request.ask(in: source, ledger, Hub.now) {
+            lock.release()
+        }
+    }
+
+    /// Copies what rows name, which only grows: no collection removes packs during a move.
+    private func copyPacks(
+        _ sides: Sides, _ progress: @escaping Progress
+    ) async throws -> PackCopy.Report {
+        // A store in a directory has the packs that were there when it was opened.
+        let blobs = try source.openBlobs(sides.ledger, log)
         do {
-            try await set(.frozen, record, in: ledger)
-            report = try await copyAll(from: blobs, sides, progress)
+            let copy = PackCopy(source: blobs, target: sides.targetBlobs)
+            let report = try await copy.run {
+                progress(.packs(done: $0.packs, of: $1, bytes: $0.bytes))
+            } needed: { pack, size in
+                min(size, try await sides.ledger.read { try $0.recordedEnd(ofPack: pack) })
+            }
+            await blobs.close()
+            return report
         } catch {
-            try? await set(.leaving, record, in: ledger)
+            await blobs.close()
             throw error
         }
-        await blobs.close()
-        try await set(.left, record, in: ledger)
-        try await finish(record, sides)
-        return report
     }
 
-    private func copyAll(
-        from blobs: any BlobStore, _ sides: Sides, _ progress: @escaping Progress
-    ) async throws -> Report {
-        var report = Report()
-        report.rows = try await LedgerCopy(source: sides.ledger, target: sides.targetLedger).run {
-            progress(.rows($0))
+    // MARK: Leaving
+
+    /// Freezes the hub and copies the last changes.
+    ///
+    /// - Returns: False if the hub did not stay frozen until the end, so there may be more changes.
+    private func leave(
+        _ sides: Sides, _ report: inout Report, _ progress: @escaping Progress
+    ) async throws -> Bool {
+        try await drain(sides)
+        guard try await change(from: .leaving, to: .frozen, sides) else { throw Self.overtaken }
+        let start = ContinuousClock.now
+        defer { report.refused += ContinuousClock.now - start }
+        do {
+            _ = try await sides.rows.drain(sides.capture)
+            let packs = try await copyPacks(sides, progress)
+            (report.packs, report.bytes) = (packs.packs, packs.bytes)
+            let mark = try await sides.targetLedger.read {
+                try PartsCheck.State($0, withEnds: false).mark
+            }
+            if let mark { try await sides.targetBlobs.setMark(mark) }
+            return try await change(from: .frozen, to: .left, sides)
+        } catch {
+            _ = try? await change(from: .frozen, to: .leaving, sides)
+            throw error
         }
-        let ends = try await sides.targetLedger.read { try $0.packEnds() }
-        let copy = PackCopy(source: blobs, target: sides.targetBlobs)
-        let packs = try await copy.run {
-            progress(.packs(done: $0.packs, of: $1, bytes: $0.bytes))
-        } where: {
-            ends[$0] != nil
-        }
-        (report.packs, report.bytes) = (packs.packs, packs.bytes)
-        try await copy.removeOthers { ends[$0] != nil }
-        let mark = try await sides.targetLedger.read {
-            try PartsCheck.State($0, withEnds: false).mark
-        }
-        if let mark { try await sides.targetBlobs.setMark(mark) }
-        return report
     }
 
-    private func set(_ state: MoveRecord.State, _ record: MoveRecord, in ledger: any Ledger)
-        async throws
-    {
-        var record = record
-        record.state = state
-        try await ledger.write { [record] in try MoveTable($0).set(record) }
+    private func change(
+        from old: MoveRecord.State, to new: MoveRecord.State, _ sides: Sides
+    ) async throws -> Bool {
+        try await sides.ledger.write { transaction in
+            try sides.capture.check(transaction)
+            return try MoveTable(transaction).change(from: old, to: new)
+        }
     }
 
     /// Lets the target be used. The source may not be used any more.
@@ -233,6 +298,7 @@ extension HubMove {
                 throw VolumeError(.notFound, "No move of this hub has begun.")
             }
             guard record.state != .arriving else { throw record.objection! }
+            try ChangeCapture.remove(from: transaction)
             if record.state == .left {
                 for volume in try transaction.volumes() {
                     _ = try transaction.renewEpoch(of: volume.id)

@@ -1,7 +1,8 @@
 import Model
 
 /// Copies all rows of a ledger into another one. The rows are read in one snapshot, page after
-/// page, so the memory that this needs does not depend on their number.
+/// page, so the memory that this needs does not depend on their number. What changes after the
+/// snapshot is copied by `LedgerCopy+Changes`.
 struct LedgerCopy: Sendable {
     let source: any Ledger
     let target: any Ledger
@@ -9,6 +10,15 @@ struct LedgerCopy: Sendable {
     /// The largest number of rows and of bytes in a page. A single row may have more bytes.
     private static let pageRows: Int64 = 1_000
     private static let pageBytes = 4 << 20
+
+    /// Rows of one or several tables in the order of a key.
+    struct Query {
+        let columns: String
+        /// The number of bytes of a row.
+        let size: String
+        let tables: String
+        let key: String
+    }
 
     /// What belongs to a place and not to the hub: where the blobs are, and what commands ask the
     /// hub that runs there.
@@ -35,7 +45,7 @@ struct LedgerCopy: Sendable {
     }
 
     /// The body of a transaction of the source runs on a thread that may wait.
-    private func write(
+    func write(
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Void
     ) throws {
         let target = self.target
@@ -56,7 +66,7 @@ struct LedgerCopy: Sendable {
     ) throws -> Int {
         var (rows, last) = (0, [SQLValue]())
         while true {
-            let page = try page(of: table, after: last, source)
+            let page = try Self.page(table.query, after: last, source)
             guard let end = page.last else { return rows }
             let kept = page.filter {
                 table.name != "facts" || $0[table.key[0]] != .text(Fact.newestPack)
@@ -68,44 +78,50 @@ struct LedgerCopy: Sendable {
         }
     }
 
-    private func page(
-        of table: TableLayout, after last: [SQLValue], _ source: any LedgerTransaction
+    static func page(
+        _ query: Query, after last: [SQLValue], _ source: any LedgerTransaction
     ) throws -> [LedgerRow] {
         let marks = last.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
-        let condition = last.isEmpty ? "" : "WHERE (\(table.keyList)) > (\(marks))"
+        let condition = last.isEmpty ? "" : "WHERE (\(query.key)) > (\(marks))"
         let end =
-            "FROM \(table.name) \(condition) ORDER BY \(table.keyList) LIMIT $\(last.count + 1)"
+            "FROM \(query.tables) \(condition) ORDER BY \(query.key) LIMIT $\(last.count + 1)"
         // The lengths first, because a thousand rows may be too long to hold.
-        let sizes = try source.rows("SELECT \(table.size) \(end)", last + [.integer(Self.pageRows)])
+        let sizes = try source.rows("SELECT \(query.size) \(end)", last + [.integer(pageRows)])
         var (count, bytes) = (Int64(0), 0)
         for row in sizes {
             bytes += Int(try row.integer(0))
-            if count > 0, bytes > Self.pageBytes { break }
+            if count > 0, bytes > pageBytes { break }
             count += 1
         }
         guard count > 0 else { return [] }
-        return try source.rows("SELECT \(table.list) \(end)", last + [.integer(count)])
+        return try source.rows("SELECT \(query.columns) \(end)", last + [.integer(count)])
     }
 
-    /// A statement inserts so many rows: with only two numbers, few statements have to be prepared.
+    /// A statement concerns so many rows: with two numbers, few statements have to be prepared.
     private static let rowsTogether = [32, 1]
+
+    static func inGroups<Element>(
+        _ elements: [Element], _ body: (ArraySlice<Element>) throws -> Void
+    ) rethrows {
+        var rest = elements[...]
+        for count in rowsTogether {
+            while rest.count >= count {
+                try body(rest.prefix(count))
+                rest = rest.dropFirst(count)
+            }
+        }
+    }
 
     /// Rows that are null in the same columns are inserted together, because an argument that is
     /// null makes another statement of the same SQL.
-    private func insert(
+    func insert(
         _ rows: [LedgerRow], into table: TableLayout, _ target: any LedgerTransaction
     ) throws {
         let nullable = table.columns.indices.filter { table.columns[$0].isNullable }
         for group in Dictionary(grouping: rows, by: { row in nullable.map { row.isNull($0) } })
             .values
         {
-            var rest = group[...]
-            for count in Self.rowsTogether {
-                while rest.count >= count {
-                    try insert(together: rest.prefix(count), into: table, target)
-                    rest = rest.dropFirst(count)
-                }
-            }
+            try Self.inGroups(group) { try insert(together: $0, into: table, target) }
         }
     }
 
@@ -113,12 +129,22 @@ struct LedgerCopy: Sendable {
         together rows: ArraySlice<LedgerRow>, into table: TableLayout,
         _ target: any LedgerTransaction
     ) throws {
-        let width = table.columns.count
-        let values = (0..<rows.count).map { row in
-            "(" + (1...width).map { "$\(row * width + $0)" }.joined(separator: ", ") + ")"
-        }
+        let values = Self.marks(rows: rows.count, width: table.columns.count)
         try target.execute(
-            "INSERT INTO \(table.name) (\(table.list)) VALUES \(values.joined(separator: ", "))",
+            "INSERT INTO \(table.name) (\(table.list)) VALUES \(values)",
             rows.flatMap { row in table.columns.indices.map { row[$0] } })
+    }
+
+    /// Returns the arguments of so many rows.
+    static func marks(rows: Int, width: Int) -> String {
+        (0..<rows).map { row in
+            "(" + (1...width).map { "$\(row * width + $0)" }.joined(separator: ", ") + ")"
+        }.joined(separator: ", ")
+    }
+}
+
+extension TableLayout {
+    fileprivate var query: LedgerCopy.Query {
+        LedgerCopy.Query(columns: list, size: size, tables: name, key: keyList)
     }
 }

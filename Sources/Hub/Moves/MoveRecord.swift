@@ -4,9 +4,9 @@ import Model
 /// `moves`.
 package struct MoveRecord: Hashable, Sendable {
     package enum State: Int64, Sendable {
-        /// The hub is here and may be used, and its packs are being copied to the other place.
+        /// The hub is here and may be used, and is being copied to the other place.
         case leaving = 0
-        /// The hub is here, and nobody may use it until all of it has been copied.
+        /// The hub is here, and nothing may change until its last changes have been copied.
         case frozen = 1
         /// The hub is at the other place. This ledger is what it was when it left.
         case left = 2
@@ -26,9 +26,9 @@ package struct MoveRecord: Hashable, Sendable {
         case .leaving: nil
         case .frozen:
             VolumeError(
-                .invalid,
-                "This hub is being moved to \(place): finish that with the same concord hub move "
-                    + "as before, or say concord hub move --undo.")
+                .busy,
+                "This hub is just being moved to \(place): try again in a moment. If the move was "
+                    + "interrupted, start the hub here, or say the same concord hub move again.")
         case .left:
             VolumeError(
                 .invalid,
@@ -63,6 +63,15 @@ struct MoveTable {
         try transaction.execute(
             "INSERT INTO moves (id, state, place) VALUES ($1, $2, $3)",
             [.id(record.id), .integer(record.state.rawValue), .text(record.place)])
+    }
+
+    /// Changes the state, unless it is not `old` any more.
+    ///
+    /// - Returns: Whether it was changed.
+    func change(from old: MoveRecord.State, to new: MoveRecord.State) throws -> Bool {
+        try transaction.execute(
+            "UPDATE moves SET state = $2 WHERE state = $1",
+            [.integer(old.rawValue), .integer(new.rawValue)]) > 0
     }
 
     /// - Throws: `.invalid` if the hub was moved away, or is being moved.

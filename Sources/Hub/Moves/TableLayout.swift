@@ -43,11 +43,16 @@ struct TableLayout: Hashable, Sendable {
 
     var list: String { columns.map(\.name).joined(separator: ", ") }
 
-    var keyList: String { key.map { columns[$0].name }.joined(separator: ", ") }
+    /// The columns with the table's name, for statements in which another table has some of them.
+    var qualifiedList: String { columns.map { "\(name).\($0.name)" }.joined(separator: ", ") }
+
+    var keyNames: [String] { key.map { columns[$0].name } }
+
+    var keyList: String { keyNames.joined(separator: ", ") }
 
     /// The number of bytes or characters of a row.
     var size: String {
-        let parts = columns.filter(\.isText).map { "coalesce(length(\($0.name)), 0)" }
+        let parts = columns.filter(\.isText).map { "coalesce(length(\(name).\($0.name)), 0)" }
         return (["0"] + parts).joined(separator: " + ")
     }
 }

@@ -16,6 +16,8 @@ package final class Hub: Sendable {
     package let clock: @Sendable () -> Int64
     package let feeds = Feeds()
     package let leases: Leases
+    /// A move of this hub to another place.
+    let move: MoveWatch
     package let metrics = Metrics()
     let gate = UploadGate()
     let enrolments = RateLimit(limit: 10, seconds: 60)
@@ -62,7 +64,7 @@ package final class Hub: Sendable {
         let isNew = try directory.make()
         let lock = try directory.lock()
         let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
-        try await ledger.read { try MoveTable($0).checkHubIsHere() }
+        try await MoveWatch.begin(ledger)
         let blobs = try directory.openBlobs(ledger, log)
         if isNew {
             log.notice("created a new hub", metadata: ["data": "\(directory.path)"])
@@ -89,6 +91,7 @@ package final class Hub: Sendable {
         self.log = log
         self.clock = clock
         leases = Leases(ledger, feeds, uptime: uptime)
+        move = MoveWatch(uptime: uptime)
         self.limits = limits
         turns = RoundRobinLock(places: ledger.parallelWrites)
         bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
@@ -113,7 +116,7 @@ package final class Hub: Sendable {
 
     package func close() async throws {
         await recordHeads()
-        do { try await parts.advance() } catch {
+        do { if move.departure == nil { try await parts.advance() } } catch {
             log.error("the parts of the hub could not be marked: \(error)")
         }
         await blobs.close()

@@ -45,11 +45,12 @@ package struct HubServer: Sendable {
         self.pages = pages
     }
 
-    /// Serves until the task is cancelled or one of `signals` arrives, finishes the requests that
-    /// have begun, and then closes the hub.
+    /// Serves until the task is cancelled, one of `signals` arrives or the hub was moved away,
+    /// finishes the requests that have begun, and then closes the hub.
     ///
     /// - Parameter ready: Is called with the port when the server listens.
-    /// - Throws: `VolumeError` if the address or the certificate cannot be used.
+    /// - Throws: `VolumeError` if the address or the certificate cannot be used, or if the hub was
+    ///   moved away.
     package func run(
         stoppingAt signals: [UnixSignal] = [.sigterm, .sigint],
         ready: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -68,6 +69,10 @@ package struct HubServer: Sendable {
             configuration: .init(
                 services: [application], gracefulShutdownSignals: signals, logger: hub.log))
         let serving = Task { try await group.run() }
+        let departure = Task { [hub] in
+            for await _ in hub.move.departures { await group.triggerGracefulShutdown() }
+        }
+        defer { departure.cancel() }
         do {
             try await withTaskCancellationHandler {
                 try await serving.value
@@ -82,6 +87,7 @@ package struct HubServer: Sendable {
         }
         // The hub is closed in a new task, because the ledger refuses to work in a cancelled task.
         try await Task { try await hub.close() }.value
+        if let departure = hub.move.departure { throw departure }
     }
 
     private func builder() throws -> HTTPServerBuilder {

@@ -91,6 +91,7 @@ enum LedgerTables {
                 "The ledger in the database \(address.name) was written by a newer version of "
                     + "concord: use that version.")
         }
+        if version < LedgerSchema.steps.count { try connection.run(ChangeCapture.end) }
         for step in LedgerSchema.steps[version...] {
             try connection.run(LedgerSchema.postgres(step))
         }

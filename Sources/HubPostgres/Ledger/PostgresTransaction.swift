@@ -25,6 +25,8 @@ final class PostgresTransaction: LedgerTransaction {
 
     var run: Identifier { session.run }
 
+    let dialect = SQLDialect.postgres
+
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
         try result(sql, arguments).rows
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Control
+import Foundation
 import Glibc
 import Hub
 import HubPostgres
@@ -11,13 +12,13 @@ struct HubMoveCommand: ParsableCommand {
         commandName: "move",
         abstract: "Move the hub into PostgreSQL and S3, or back into a directory.",
         discussion: """
-            The target must be empty. While the hub runs, this copies its packs and then asks you \
-            to stop it; said again, it copies the rest, which takes seconds for a thousand \
-            documents and minutes for millions. Devices wait meanwhile and need not sign in again: \
-            all ids, versions, tokens and positions stay the same. It can be interrupted at any \
-            time and said again. Afterwards the hub is refused at its old place, until \
-            --undo, and is served from the new one: with the same --data and the options \
-            --ledger and --blobs, or with the new directory.
+            The target must be empty. The hub may run: it serves while everything is copied, and \
+            commits wait only while the last changes are, usually for less than a second. Then \
+            the hub ends by itself. Devices need not sign in again: all ids, versions, tokens and \
+            positions stay the same. The move can be interrupted at any time and said again. \
+            Afterwards the hub is refused at its old place, until --undo, and is served from the \
+            new one: with the same --data and the options --ledger and --blobs, or with the new \
+            directory.
 
             EXAMPLES
               concord hub move --data /srv/hub --to postgres://hub@db/hub --blobs s3://bucket/hub
@@ -67,6 +68,8 @@ struct HubMoveCommand: ParsableCommand {
         print(
             "concord: moved to \(move.place): \(report.rows) rows, \(report.packs) packs, "
                 + "\(report.bytes) bytes of chunks")
+        let seconds = String(format: "%.1f", report.refused / .seconds(1))
+        print("concord: commits waited \(seconds) s; serve the hub from there now")
     }
 
     private func move(to place: String) throws -> HubMove {

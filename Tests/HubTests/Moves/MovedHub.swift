@@ -150,7 +150,9 @@ struct SavingDevices: Sendable {
         page = try await b.changes()
     }
 
-    mutating func move(to hub: RunningHub) { (a, b) = (a.moved(to: hub.url), b.moved(to: hub.url)) }
+    mutating func move(to hub: RunningHub) { move(to: hub.url) }
+
+    mutating func move(to url: String) { (a, b) = (a.moved(to: url), b.moved(to: url)) }
 
     /// The devices go on as if nothing had happened.
     mutating func expectToGoOn() async throws {
