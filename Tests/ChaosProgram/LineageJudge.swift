@@ -91,11 +91,20 @@ struct LineageJudge {
         }
     }
 
-    /// Whether a version can have been made from this one. The device that made it knows; another
-    /// may have been told otherwise by the hub, and then the maker must at least have the parent.
-    /// Only a full disk removes some of them.
+    /// Whether a version can have been made from this one. A device that made it knows, by a save
+    /// or by going back to earlier contents; another may have been told otherwise by the hub, and
+    /// then a maker must at least have the parent. Only a full disk removes some of them.
     private func isPossible(_ parent: String, of version: Event, _ versions: [Event]) -> Bool {
-        guard let maker = version.content.flatMap({ save(of: $0)?.actor }) else { return true }
+        guard let saver = version.content.flatMap({ save(of: $0)?.actor }) else { return true }
+        let others = versions.filter { $0.version == version.version && wasBroughtBack($0) }
+        return Set([saver] + others.map(\.actor)).contains { maker in
+            isPossible(parent, of: version, madeBy: maker, versions)
+        }
+    }
+
+    private func isPossible(
+        _ parent: String, of version: Event, madeBy maker: String, _ versions: [Event]
+    ) -> Bool {
         let known = versions.filter { $0.actor == maker }
         guard let own = known.first(where: { $0.version == version.version }) else { return true }
         let wasFilled = events.contains {

@@ -21,6 +21,27 @@ struct ConfirmationTests {
         try #require(try journal.read { try $0.version(id: id)?.version })
     }
 
+    /// A hub has the ids of a deleted document's versions for another one.
+    @Test func anIdIsMadeFree() throws {
+        let (here, elsewhere) = (version(1), version(2))
+        try journal.write { t in
+            try t.insert(here, of: document, manifest: [1])
+            try t.insert(elsewhere, of: document, manifest: [])
+            var item = try #require(try t.item(document))
+            (item.current, item.deleted) = (elsewhere.id, 1)
+            try t.update(item)
+            try t.setAbsent(document, version: elsewhere.id)
+            for id in [here.id, elsewhere.id] { try t.free(version: id) }
+        }
+        try journal.read { reader in
+            let versions = try reader.versions(of: document)
+            #expect(versions.map(\.number) == [here.number])
+            #expect(versions.first.map { $0.id != here.id && $0.id != elsewhere.id } == true)
+            #expect(try reader.item(document)?.current == nil)
+            #expect(try reader.absentVersion(of: document) == nil)
+        }
+    }
+
     @Test func itCountsForTheHubOfNow() throws {
         var saved = version(1)
         saved.durability = .hub

@@ -108,6 +108,18 @@ extension Transaction {
         return new
     }
 
+    /// Frees the id of a deleted item's version for another item. The version gets another id, or is
+    /// removed if its contents were never here: no hub would find them by another id.
+    package func free(version id: Identifier) throws(VolumeError) {
+        guard try manifest(of: id)?.isEmpty == true, let key = try item(ofVersion: id) else {
+            try renew(version: id)
+            return
+        }
+        try run("UPDATE items SET current = NULL WHERE current = ?", [.identifier(id)])
+        if try absentVersion(of: key) == id { try removeAbsent(key) }
+        try remove(version: id)
+    }
+
     /// Replaces the id of a version wherever it stands. What a hub has said of it is forgotten.
     private func rename(
         version id: Identifier, to new: Identifier, of key: Int64

@@ -31,7 +31,6 @@ struct ChangeDates {
         switch change {
         case .create(let creation):
             moment.raise(above: before, creation.placement)
-            for (name, value) in creation.attributes { moment.raise(above: before, name, value) }
         case .move(let placement, _): moment.raise(above: before, placement)
         case .attribute(let name, let value): moment.raise(above: before, name, value)
         case .edit, .resolve, .delete, .restore: break
@@ -41,15 +40,12 @@ struct ChangeDates {
 
     private func time(of change: Change, now: Int64) -> Int64 {
         switch change {
-        // One time stands for all that a creation says, so it is the time of its last change.
+        // One time stands for all that a new item's creation says.
         case .create(let creation):
             guard agreed != nil else {
                 return creation.revision?.moment.time ?? min(now, times.placed ?? now)
             }
-            let placed = placed(creation.placement) ?? now
-            let others = creation.attributes.map { attributed($0.key, $0.value) ?? now }
-            let saved = creation.revision?.moment.time ?? placed
-            return max(saved, min(now, others.reduce(placed, max)))
+            return min(now, placed(creation.placement) ?? now)
         case .move(let placement, _): return min(now, placed(placement) ?? now)
         case .attribute(let name, let value): return min(now, attributed(name, value) ?? now)
         case .edit, .resolve, .delete, .restore: return change.revision?.moment.time ?? now

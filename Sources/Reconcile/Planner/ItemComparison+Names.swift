@@ -45,7 +45,8 @@ extension ItemComparison {
             switch change {
             case .create(var creation):
                 creation.placement = spare
-                aside.changes = [.create(creation)]
+                let attributes = draft.changes.filter(\.isAttribute)
+                aside.changes = [.create(creation)] + attributes
             case .move(_, let base): aside.changes = [.move(spare, base: base)]
             // A move takes the item out of the trash, too.
             case .restore:

@@ -68,7 +68,14 @@ package struct ItemComparison: Sendable {
         guard let base = mirror.base?.image else {
             guard let local, local.isAlive else { return [] }
             if let remote { return try differences(id, local, nil, remote, mirror, &table) }
-            var changes = [try creation(local, &table)]
+            // A value of an earlier agreement is as old as it was then, so each has its own time.
+            let isEarlier = try table.mirror(id)?.base != nil
+            var changes = [try creation(local, hasAttributes: !isEarlier, &table)]
+            if isEarlier {
+                for name in local.attributes.keys.sorted() {
+                    changes.append(.attribute(name, local.attributes[name]))
+                }
+            }
             for id in local.conflicts where try !table.isHeldBack(id) {
                 if let revision = try table.revision(id) { changes.append(.edit(revision)) }
             }
@@ -86,9 +93,9 @@ package struct ItemComparison: Sendable {
         return [.restore] + changes
     }
 
-    private func creation<T: DeviceTable>(_ local: Image, _ table: inout T) throws(T.Failure)
-        -> Change
-    {
+    private func creation<T: DeviceTable>(
+        _ local: Image, hasAttributes: Bool, _ table: inout T
+    ) throws(T.Failure) -> Change {
         var revision = try local.revision.flatMapped { (id) throws(T.Failure) in
             try table.revision(id)
         }
@@ -98,7 +105,8 @@ package struct ItemComparison: Sendable {
         return .create(
             Creation(
                 kind: local.kind, placement: try table.placement(local.name, in: local.parent),
-                revision: revision, target: local.target, attributes: local.attributes))
+                revision: revision, target: local.target,
+                attributes: hasAttributes ? local.attributes : [:]))
     }
 
     private func differences<T: DeviceTable>(

@@ -103,6 +103,13 @@ extension Change {
 
     var places: Bool { placement != nil }
 
+    var isAttribute: Bool { if case .attribute = self { true } else { false } }
+
+    /// Whether attributes that follow hold for what it makes (`OperationGroup`).
+    package var isDescribed: Bool {
+        if case .create = self { true } else { revision != nil }
+    }
+
     /// Whether it sets an attribute that belongs to contents (`OperationGroup`).
     package var describesContents: Bool {
         if case .attribute(let name, _) = self { Image.isOfContents(name) } else { false }

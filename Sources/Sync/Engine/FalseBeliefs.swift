@@ -124,7 +124,7 @@ extension Transaction {
             guard let owner = try item(ofVersion: version.id), let item = try item(owner),
                 item.deleted != nil, item.id != state.id
             else { continue }
-            try renew(version: version.id)
+            try free(version: version.id)
         }
     }
 

@@ -6,7 +6,7 @@ import Reconcile
 enum OperationGroup: Hashable, Sendable {
     /// The changes of one weak package.
     case package(UInt64)
-    /// New contents of an item, their permissions and their time, by the number of the first
+    /// A new item or new contents, their permissions and their time, by the number of the first
     /// operation. If the hub refused only the contents, for example because of a quota, the new
     /// permissions would hold for the contents before: other devices would show what was private to
     /// everybody.
@@ -25,14 +25,14 @@ extension [Operation] {
     /// The group of each operation; nil for those that are applied by themselves.
     func groups(ofPackages packages: [Identifier: OperationGroup]) -> [OperationGroup?] {
         var groups = map { packages[$0.item] }
-        // The first operation with contents among the consecutive ones of the present item.
+        // The first operation that makes something, among the consecutive ones of the present item.
         var first: Int?
         for (index, operation) in enumerated() {
             if let known = first, self[known].item != operation.item { first = nil }
             if let first, operation.change.describesContents {
                 let group = OperationGroup.item(self[first].id.number)
                 for member in first...index { groups[member] = group }
-            } else if first == nil, groups[index] == nil, operation.change.revision != nil {
+            } else if first == nil, groups[index] == nil, operation.change.isDescribed {
                 first = index
             }
         }

@@ -51,9 +51,12 @@ extension Recorder {
         return try result.get()
     }
 
-    /// Whether a document has contents that are not recorded yet, or is open for writing. To be
-    /// called on the recorder's thread, within `perform`.
-    package func isPending(_ key: Int64) -> Bool { writer.state.pending[key] != nil }
+    /// Whether a document may have contents that are not recorded yet, or is open for writing.
+    /// Before the first scan has ended, that is not known. To be called on the recorder's thread,
+    /// within `perform`.
+    package func isPending(_ key: Int64) -> Bool {
+        writer.state.pending[key] != nil || index.firstLookEnd == nil
+    }
 
     private final class Outcome<Result: Sendable>: Sendable {
         let value = Mutex<Swift.Result<Result, VolumeError>?>(nil)

@@ -264,9 +264,7 @@ package final class Recorder: @unchecked Sendable {
                 }
                 continue
             }
-            if scanner.step() || settleMissing() || queue.recordDue() || queue.recordPending()
-                || thin()
-            {
+            if look() || settleMissing() || queue.recordDue() || queue.recordPending() || thin() {
                 publish()
                 continue
             }
@@ -278,6 +276,14 @@ package final class Recorder: @unchecked Sendable {
         }
         publish()
         signal.change { hasStopped = true }
+    }
+
+    /// Compares some directories of the tree with the journal. When it does so for the first time,
+    /// more is known about what is pending at the end.
+    private func look() -> Bool {
+        let hasLooked = index.firstLookEnd != nil
+        defer { if !hasLooked, index.firstLookEnd != nil { journalChanged.current?() } }
+        return scanner.step()
     }
 
     /// Does the remaining work while there is time. This includes the first scan, because a program

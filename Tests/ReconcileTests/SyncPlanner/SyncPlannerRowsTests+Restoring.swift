@@ -75,6 +75,7 @@ extension SyncPlannerRowsTests {
         tell(0, 1)
         settle()
         journals[1].clock = 5
+        journals[1].images[.item(1)]!.name = "b"
         setMode(1, 1, [1, 0x80], at: 5)
         if order.count > 1 { hub = .other }
         for who in order {
@@ -84,8 +85,35 @@ extension SyncPlannerRowsTests {
         settle()
         #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
         for journal in journals {
+            #expect(journal.images[.item(1)]?.name == "b")
             #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
         }
+    }
+
+    /// Device 0 was at another hub, where it created the item with contents that are newer than
+    /// its permissions. Meanwhile device 1 has made it private, with a clock that is behind.
+    @Test mutating func whatIsCreatedAtAnotherHubIsAsOldAsItWas() throws {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        settle()
+        setMode(0, 1, [1, 0xA4], at: 10)
+        tell(0, 1)
+        settle()
+        let (here, known) = (hub, journals[1])
+        journals[0].clock = 100
+        save(0, 1, revision: 30, content: 2)
+        hub = .other
+        journals[0].unsent = [.item(1)]
+        comeFromAnotherHub(0)
+        (hub, journals[1]) = (here, known)
+        journals[1].clock = 20
+        setMode(1, 1, [1, 0x80], at: 20)
+        tell(1, 1)
+        journals[0].unsent = [.item(1)]
+        comeFromAnotherHub(0)
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0x80])
     }
 
     private mutating func comeFromAnotherHub(_ who: Int) {
