@@ -5,36 +5,40 @@ import Testing
 /// The journal refuses what the sync engine writes, as on a full or damaged disk. When it accepts
 /// it again, synchronisation continues by itself.
 @Suite("Writes that the journal refuses", .serialized) struct RefusedWritesTests {
+    /// Executes SQL in the journal of a device that runs.
+    private func change(_ device: MountedVolume, _ sql: String) throws {
+        try Command(
+            "sqlite3", "-cmd", ".timeout 10000", "\(device.store)/journal.sqlite", sql
+        ).succeed()
+    }
+
     /// The arrivals are in the tree then, and the hub's state is still underway in the journal.
     @Test("the outcome of arrivals cannot be written to the journal") func outcome() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir d; echo 1 > d/old; echo 1 > d/moved; echo 1 > d/gone")
             try fleet.expectEqual()
-            let journal = "\(fleet.devices[1].store)/journal.sqlite"
             let refusal = """
                 BEGIN SELECT RAISE(ABORT, 'a test refuses it') FROM mirror
                 WHERE id = new.id AND state = 2 AND new.state <> 2; END;
                 """
-            try Command(
-                "sqlite3", "-cmd", ".timeout 10000", journal,
+            try change(
+                fleet.devices[1],
                 """
                 CREATE TRIGGER refuse_insert BEFORE INSERT ON mirror \(refusal)
                 CREATE TRIGGER refuse_update BEFORE UPDATE ON mirror \(refusal)
-                """
-            ).succeed()
+                """)
             try fleet.shell(0, "echo 2 > d/old; mv d/moved d/there; rm d/gone; echo 1 > d/new")
             try wait(seconds: 60, for: "the refusal") {
                 let hub = try fleet.report(fleet.devices[1]).hub
                 return hub?.reason.contains("a test refuses it") == true ? true : nil
             }
-            try Command(
-                "sqlite3", "-cmd", ".timeout 10000", journal,
-                "DROP TRIGGER refuse_insert; DROP TRIGGER refuse_update"
-            ).succeed()
+            try change(
+                fleet.devices[1], "DROP TRIGGER refuse_insert; DROP TRIGGER refuse_update")
             try fleet.expectEqual()
             #expect(try fleet.names(1, "d") == ["new", "old", "there"])
         }
     }
+
     @Test("one in eight writes of the hub's tables fails while both devices work")
     func refusals() throws {
         try Fleet.with(2) { fleet in
@@ -52,14 +56,7 @@ import Testing
                     ending += "DROP TRIGGER refuse_\(table)_\(deed);"
                 }
             }
-            func change(_ sql: String) throws {
-                for device in fleet.devices {
-                    try Command(
-                        "sqlite3", "-cmd", ".timeout 10000", "\(device.store)/journal.sqlite", sql
-                    ).succeed()
-                }
-            }
-            try change(making)
+            for device in fleet.devices { try change(device, making) }
             for round in 2...20 {
                 for index in 0...1 {
                     try fleet.shell(
@@ -76,7 +73,7 @@ import Testing
                     device.said.contains("a test refuses it") ? true : nil
                 }
             }
-            try change(ending)
+            for device in fleet.devices { try change(device, ending) }
             try fleet.expectEqual()
             for index in 0...1 {
                 let names = try fleet.names(1 - index, "\(index)")

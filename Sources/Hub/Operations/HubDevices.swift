@@ -14,15 +14,9 @@ package struct HubDevices: Sendable {
         _ request: EnrolRequest, from address: String, as use: TokenUse = .device
     ) async throws -> EnrolAnswer {
         let time = hub.clock()
-        let address = ClientAddress.group(of: address)
         try request.deviceName.checkName(of: "device")
-        guard hub.enrolments.begin(by: address, at: time) else {
-            throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
-        }
-        var isWrong = false
-        defer { if !isWrong { hub.enrolments.forgive(address, at: time) } }
-        do {
-            return try await hub.ledger.write { transaction in
+        return try await countingWrong("codes", from: address, at: time) {
+            try await hub.ledger.write { transaction in
                 let hash = Secret.hash(code: request.code)
                 guard let account = try transaction.devices.redeem(hash, at: time) else {
                     throw Failure(
@@ -34,7 +28,24 @@ package struct HubDevices: Sendable {
                 return try transaction.enrolled(
                     request.device, named: request.deviceName, account: account, for: use, at: time)
             }
-        } catch let failure as Failure where failure.code == .code {
+        }
+    }
+
+    /// Runs `enrol`, which throws `.code` if the client does not know what admits it. The wrong
+    /// attempts of a client's address are counted together, whatever was wrong.
+    ///
+    /// - Throws: `.tooMany`.
+    func countingWrong(
+        _ what: String, from address: String, at time: Int64,
+        _ enrol: () async throws -> EnrolAnswer
+    ) async throws -> EnrolAnswer {
+        let address = ClientAddress.group(of: address)
+        guard hub.enrolments.begin(by: address, at: time) else {
+            throw Failure(.tooMany, "Too many wrong \(what): wait a minute.")
+        }
+        var isWrong = false
+        defer { if !isWrong { hub.enrolments.forgive(address, at: time) } }
+        do { return try await enrol() } catch let failure as Failure where failure.code == .code {
             isWrong = true
             throw failure
         }

@@ -91,13 +91,7 @@ extension HubDevices {
     ) async throws -> EnrolAnswer {
         try name.checkName(of: "device")
         let (time, secret) = (hub.clock(), try await passkeySecret())
-        let address = ClientAddress.group(of: address)
-        guard hub.enrolments.begin(by: address, at: time) else {
-            throw Failure(.tooMany, "Too many wrong passkeys: wait a minute.")
-        }
-        var isWrong = false
-        defer { if !isWrong { hub.enrolments.forgive(address, at: time) } }
-        do {
+        return try await countingWrong("passkeys", from: address, at: time) {
             guard let bytes = passkey.answer.challenge,
                 let challenge = PasskeyChallenge(
                     bytes, .signIn, for: browser, now: time, secret: secret)
@@ -110,9 +104,6 @@ extension HubDevices {
                 return try transaction.enrolled(
                     device, named: name, account: known.account, from: parent, for: use, at: time)
             }
-        } catch let failure as Failure where failure.code == .code {
-            isWrong = true
-            throw failure
         }
     }
 

@@ -108,8 +108,8 @@ extension Transaction {
         return new
     }
 
-    /// Frees the id of a deleted item's version for another item. The version gets another id, or is
-    /// removed if its contents were never here: no hub would find them by another id.
+    /// Frees the id of a deleted item's version for another item. The version gets another id, or
+    /// is removed if its contents were never here: no hub would find them by another id.
     package func free(version id: Identifier) throws(VolumeError) {
         guard try manifest(of: id)?.isEmpty == true, let key = try item(ofVersion: id) else {
             try renew(version: id)

@@ -17,7 +17,7 @@ enum IndexBug: String, CaseIterable, Sendable {
     // Writers
     case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart
-    case forgetsLoggedEvents
+    case forgetsLoggedEvents, knowsPendingTooEarly
 }
 
 extension Settings {

@@ -55,7 +55,8 @@ extension Recorder {
     /// Before the first scan has ended, that is not known. To be called on the recorder's thread,
     /// within `perform`.
     package func isPending(_ key: Int64) -> Bool {
-        writer.state.pending[key] != nil || index.firstLookEnd == nil
+        if writer.state.pending[key] != nil { return true }
+        return index.firstLookEnd == nil && !settings.has(.knowsPendingTooEarly)
     }
 
     private final class Outcome<Result: Sendable>: Sendable {

@@ -16,6 +16,23 @@ extension IndexSimulation {
             ?? compareRows(found)
     }
 
+    /// Invariant 11, whenever the sync engine could read the journal.
+    func checkPending() throws {
+        let recorder = tree.volume.recorder
+        guard problem == nil, recorder.processor.backlog.isEmpty,
+            tree.volume.events.waiting.count == 0
+        else { return }
+        let found = try tree.volume.journal.read { try Found($0) }
+        for (path, item) in found.living.sorted(by: { $0.key < $1.key })
+        where item.kind == .file && item.changed != 0 && !recorder.isPending(item.key) {
+            guard let current = found.versions[item.key]?.first(where: { $0.kind == .current }),
+                let recorded = content(of: current), let shown = tree.contents(path),
+                shown != recorded
+            else { continue }
+            problem = "\(path) is not pending, and has contents that are not recorded"
+        }
+    }
+
     /// The journal's items, as far as the check needs them.
     private struct Found {
         var living: [String: Item] = [:]

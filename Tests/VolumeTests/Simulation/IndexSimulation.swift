@@ -55,7 +55,10 @@ final class IndexSimulation {
     /// Runs the schedule until something is wrong, which `problem` says then.
     func run(steps: Int = 60) {
         do {
-            for _ in 0..<steps where problem == nil { try step() }
+            for _ in 0..<steps where problem == nil {
+                try step()
+                try checkPending()
+            }
             while let save = active.first, problem == nil { try advance(save, 0) }
             if problem == nil { try rest() }
         } catch {
