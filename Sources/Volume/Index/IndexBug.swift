@@ -17,7 +17,7 @@ enum IndexBug: String, CaseIterable, Sendable {
     // Writers
     case ignoresLateSaves, ignoresUntouched, recordsWhileWriting
     // Restart
-    case forgetsLoggedEvents, knowsPendingTooEarly
+    case forgetsLoggedEvents
 }
 
 extension Settings {

@@ -55,8 +55,7 @@ extension Recorder {
     /// Before the first scan has ended, that is not known. To be called on the recorder's thread,
     /// within `perform`.
     package func isPending(_ key: Int64) -> Bool {
-        if writer.state.pending[key] != nil { return true }
-        return index.firstLookEnd == nil && !settings.has(.knowsPendingTooEarly)
+        writer.state.pending[key] != nil || index.firstLookEnd == nil
     }
 
     private final class Outcome<Result: Sendable>: Sendable {
