@@ -111,5 +111,20 @@ package final class HubProcess {
         process = nil
     }
 
+    /// Copies the data, for which the hub is stopped. Returns the path of the copy.
+    package func copyData() throws -> String {
+        try stop()
+        let copy = "\(data)-copy"
+        try Command("cp", "-a", data, copy).succeed()
+        try start()
+        return copy
+    }
+
+    /// Puts a copy of the data back, so that the hub is an older one. It must not run.
+    package func replaceData(by copy: String) throws {
+        try Command("rm", "-r", data).succeed()
+        try Command("mv", copy, data).succeed()
+    }
+
     package func send(_ signal: Int32) { process?.send(signal) }
 }

@@ -98,17 +98,13 @@ import Testing
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > a")
             try fleet.settle()
-            try fleet.hub.stop()
-            let copy = "\(fleet.hub.data)-copy"
-            try Command("cp", "-a", fleet.hub.data, copy).succeed()
-            try fleet.hub.start()
+            let copy = try fleet.hub.copyData()
             try fleet.shell(0, "echo 2 > a")
             try fleet.expectEqual()
             try Programs.fsctl("evict", "\(fleet.devices[1].path)/a").succeed()
             for index in 0..<2 { try fleet.offline(index) }
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.replaceData(by: copy)
             try fleet.hub.start()
             try fleet.online(1)
             try wait(seconds: 60, for: "what the hub has") {
@@ -138,10 +134,7 @@ import Testing
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > kept")
             try fleet.expectEqual()
-            try fleet.hub.stop()
-            let copy = "\(fleet.hub.data)-copy"
-            try Command("cp", "-a", fleet.hub.data, copy).succeed()
-            try fleet.hub.start()
+            let copy = try fleet.hub.copyData()
             try fleet.shell(0, "echo lost > a; echo lost > b")
             try fleet.expectEqual()
             for name in ["a", "b"] {
@@ -150,8 +143,7 @@ import Testing
             for index in 0..<2 { try fleet.offline(index) }
             try fleet.shell(0, "rm a b; mv kept a; mkdir b; echo 2 > b/f")
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.replaceData(by: copy)
             try fleet.hub.start()
             for index in 0..<2 { try fleet.online(index) }
             try fleet.expectEqual()

@@ -109,10 +109,7 @@ import Testing
         try Fleet.with(1) { fleet in
             try fleet.shell(0, "echo 1 > kept; echo 1 > edited; echo 1 > moved")
             try fleet.settle()
-            try fleet.hub.stop()
-            let copy = "\(fleet.hub.data)-copy"
-            try Command("cp", "-a", fleet.hub.data, copy).succeed()
-            try fleet.hub.start()
+            let copy = try fleet.hub.copyData()
             try fleet.shell(0, "echo 2 > edited; echo 2 > new")
             try fleet.settle()
             // An operation without contents gets its number without the hub. A device that knows
@@ -134,8 +131,7 @@ import Testing
             }
             try fleet.hub.kill9()
             try fleet.shell(0, "echo 3 > edited; echo 3 > later")
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.replaceData(by: copy)
             try fleet.hub.start()
             try fleet.settle()
             // The device stays synchronised.
@@ -157,18 +153,14 @@ import Testing
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > kept; echo 1 > edited")
             try fleet.expectEqual()
-            try fleet.hub.stop()
-            let copy = "\(fleet.hub.data)-copy"
-            try Command("cp", "-a", fleet.hub.data, copy).succeed()
-            try fleet.hub.start()
+            let copy = try fleet.hub.copyData()
             try fleet.settle()
             try fleet.offline(1)
             try fleet.shell(0, "echo 2 > edited; echo 2 > new")
             try fleet.settle([0])
             try fleet.offline(0)
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.replaceData(by: copy)
             try fleet.hub.start()
             try fleet.shell(1, "for i in {1..20}; do echo $i > $i; done")
             try fleet.online(1)

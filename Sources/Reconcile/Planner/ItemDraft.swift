@@ -105,8 +105,9 @@ extension Change {
 
     var isAttribute: Bool { if case .attribute = self { true } else { false } }
 
-    /// Whether attributes that follow hold for what it makes (`OperationGroup`).
-    package var isDescribed: Bool {
+    /// Whether the change makes an item or a version. The attributes after it belong to that, so
+    /// all of them are one group (`OperationGroup`).
+    package var startsGroup: Bool {
         if case .create = self { true } else { revision != nil }
     }
 

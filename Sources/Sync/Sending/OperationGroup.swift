@@ -32,7 +32,7 @@ extension [Operation] {
             if let first, operation.change.describesContents {
                 let group = OperationGroup.item(self[first].id.number)
                 for member in first...index { groups[member] = group }
-            } else if first == nil, groups[index] == nil, operation.change.isDescribed {
+            } else if first == nil, groups[index] == nil, operation.change.startsGroup {
                 first = index
             }
         }

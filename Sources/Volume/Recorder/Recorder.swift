@@ -278,8 +278,8 @@ package final class Recorder: @unchecked Sendable {
         signal.change { hasStopped = true }
     }
 
-    /// Compares some directories of the tree with the journal. When it does so for the first time,
-    /// more is known about what is pending at the end.
+    /// Compares some directories of the tree with the journal. The end of the first scan is told,
+    /// because `isPending` knows more from then on.
     private func look() -> Bool {
         let hasLooked = index.firstLookEnd != nil
         defer { if !hasLooked, index.firstLookEnd != nil { journalChanged.current?() } }

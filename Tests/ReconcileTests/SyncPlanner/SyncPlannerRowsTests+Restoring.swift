@@ -56,11 +56,7 @@ extension SyncPlannerRowsTests {
             comeFromAnotherHub(who)
         }
         settle()
-        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
-        for journal in journals {
-            #expect(journal.images[.item(1)]?.name == "b")
-            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
-        }
+        expectPrivate(named: "b")
     }
 
     /// Device 1 makes an item private while its clock, or the hub's, is far behind, and tells it
@@ -83,11 +79,7 @@ extension SyncPlannerRowsTests {
             comeFromAnotherHub(who)
         }
         settle()
-        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
-        for journal in journals {
-            #expect(journal.images[.item(1)]?.name == "b")
-            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
-        }
+        expectPrivate(named: "b")
     }
 
     /// Device 0 was at another hub, where it created the item with contents that are newer than
@@ -114,6 +106,14 @@ extension SyncPlannerRowsTests {
         settle()
         #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
         #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0x80])
+    }
+
+    private func expectPrivate(named name: String) {
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        for journal in journals {
+            #expect(journal.images[.item(1)]?.name == name)
+            #expect(journal.images[.item(1)]?.attributes["mode"] == [1, 0x80])
+        }
     }
 
     private mutating func comeFromAnotherHub(_ who: Int) {
