@@ -88,14 +88,12 @@ package struct HubMove: Sendable {
             return Report()
         }
         try await checkTarget(record, sides)
-        try await sides.ledger.write { transaction in
-            let moves = MoveTable(transaction)
-            guard try moves.record()?.state != .left else { throw Self.overtaken }
-            try moves.set(MoveRecord(id: record.id, state: .leaving, place: record.place))
-            try sides.capture.install(in: transaction)
+        try await sides.ledger.write { try begin(record, sides.capture, in: $0) }
+        try await sides.targetLedger.write { transaction in
+            try checkTarget(record, in: transaction)
+            try MoveTable(transaction).set(
+                MoveRecord(id: record.id, state: .arriving, place: source.place))
         }
-        let arriving = MoveRecord(id: record.id, state: .arriving, place: source.place)
-        try await sides.targetLedger.write { try MoveTable($0).set(arriving) }
         let lock = try await exclude(sides.ledger)
         defer { lock?.release() }
         if let lock { try await open(sides.ledger, lock) }
@@ -132,6 +130,20 @@ package struct HubMove: Sendable {
         return record
     }
 
+    /// Records in the source that this move has begun, and begins to note changes.
+    ///
+    /// - Throws: `.busy` if another command has begun another move, or ended this one.
+    private func begin(
+        _ record: MoveRecord, _ capture: ChangeCapture, in transaction: any LedgerTransaction
+    ) throws {
+        let moves = MoveTable(transaction)
+        if let found = try moves.record(), found.id != record.id || found.state == .left {
+            throw Self.overtaken
+        }
+        try moves.set(MoveRecord(id: record.id, state: .leaving, place: record.place))
+        try capture.install(in: transaction)
+    }
+
     private func openTargetLedger() throws(VolumeError) -> any Ledger {
         if let database = target.source { return try database.open(mayCreate: true) }
         _ = try target.make()
@@ -140,16 +152,27 @@ package struct HubMove: Sendable {
 
     /// - Throws: `.invalid` unless the target is empty or this move has begun there.
     private func checkTarget(_ record: MoveRecord, _ sides: Sides) async throws {
-        let (found, isUnused) = try await sides.targetLedger.read {
-            (try MoveTable($0).record(), try MoveTable($0).isUnused())
+        let hasBegun = try await sides.targetLedger.read { try checkTarget(record, in: $0) }
+        guard !hasBegun else { return }
+        let mark = try await sides.targetBlobs.mark()
+        guard mark == nil, try await sides.targetBlobs.listPacks().isEmpty else { throw notEmpty }
+    }
+
+    /// - Returns: Whether this move has begun there.
+    @discardableResult private func checkTarget(
+        _ record: MoveRecord, in transaction: any LedgerTransaction
+    ) throws -> Bool {
+        let moves = MoveTable(transaction)
+        if let found = try moves.record() {
+            guard found.id == record.id, found.state == .arriving else { throw notEmpty }
+            return true
         }
-        if let found, found.id == record.id, found.state == .arriving { return }
-        if found == nil, isUnused, try await sides.targetBlobs.mark() == nil,
-            try await sides.targetBlobs.listPacks().isEmpty
-        {
-            return
-        }
-        throw VolumeError(
+        guard try moves.isUnused() else { throw notEmpty }
+        return false
+    }
+
+    private var notEmpty: VolumeError {
+        VolumeError(
             .invalid,
             "\(target.place) is not empty: give a new database and another prefix of the bucket, "
                 + "or a new directory.")
