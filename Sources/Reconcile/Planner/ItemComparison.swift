@@ -171,14 +171,13 @@ package struct ItemComparison: Sendable {
     }
 
     /// The versions that a version is derived from and that came after the one that the hub has,
-    /// the nearest ones first. A hub that came back from a backup has lost them, and may get them
-    /// later from other devices; then they are not conflict versions.
+    /// the nearest ones first. The hub may get them from other devices: what it has lost when it
+    /// came back from a backup, and what was not sent yet when this store was copied. Because they
+    /// are named, they are not conflict versions then.
     private func ancestors<T: DeviceTable>(
         of revision: Revision, after known: Identifier?, _ table: inout T
     ) throws(T.Failure) -> [Identifier] {
-        guard try table.session().hasEarlierAgreements, !bugs.contains(.namesNoAncestors) else {
-            return []
-        }
+        guard !bugs.contains(.namesNoAncestors) else { return [] }
         var (open, found) = (revision.parents[...], [Identifier]())
         while let next = open.popFirst(), found.count < Revision.namedParents {
             if next == known || found.contains(next) { continue }

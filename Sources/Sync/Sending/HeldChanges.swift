@@ -125,7 +125,6 @@ final class HeldChanges: EnginePart {
             switch change {
             // A settled conflict is sent at once, because other people are shown it.
             case .resolve: return 0
-            case .edit(let revision) where revision.parents.count > 1: return 0
             case .create: seconds = max(seconds, settings.creationSeconds)
             case .edit:
                 seconds = max(seconds, Double(editPace.pause(for: draft.item, now: now)) / 1e9)

@@ -75,6 +75,30 @@ extension SyncPlannerSchedule {
         witness.count("at another hub")
     }
 
+    /// The store of another device replaces that of this one, which stays a device of its own, as
+    /// `Account.takeOver` does it. What only this device had is lost.
+    mutating func copyStore(of other: Int, to who: Int) {
+        guard other != who else { return }
+        let old = devices[who]
+        devices[who] = Device(journal: devices[other].journal, skew: old.skew)
+        devices[who].touched = devices[other].touched
+        devices[who].journal.twin = old.journal.twin
+        devices[who].journal.clock = old.journal.clock
+        crash(who)
+        var journal = devices[who].journal
+        for (item, operation) in journal.outbox.reversed() {
+            planner.refused(operation, of: item, in: &journal)
+            if journal.mirrors[item]?.state == .refused { journal.mirrors[item]?.state = .settled }
+        }
+        journal.outbox = []
+        journal.state.device = old.journal.state.device
+        journal.state.epoch = hub.newEpoch(of: journal.state.device)
+        (journal.state.nextNumber, journal.state.sentUpTo) = (1, 0)
+        devices[who].journal = journal
+        witness.forget(except: held, restored: true)
+        witness.count("copied store")
+    }
+
     mutating func restoreHub() {
         guard let backup = hubBackup else { return }
         let epoch = hub.volumeEpoch.low + 1

@@ -137,6 +137,9 @@ struct SyncPlannerSchedule {
         if hardships.contains(.signsOut), event.action == .crash, who > 0 || !hasSoleWriter {
             return devices[who].isSignedOut ? signIn(who) : signOut(who)
         }
+        if hardships.contains(.copiesStore), event.action == .crash {
+            return copyStore(of: event.choices[0] % devices.count, to: who)
+        }
         guard !devices[who].isSignedOut || event.action.isOffline else { return }
         if hardships.contains(.changesHub), event.action == .crash, who > 0 || !hasSoleWriter {
             return changeHub(who)

@@ -247,6 +247,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case signsOut
     /// Where a crash would happen, a device is signed out, and signed in to the other hub.
     case changesHub
+    /// Where a crash would happen, a device gets a copy of another one's store.
+    case copiesStore
 }
 
 extension Set<Hardship> {

@@ -16,7 +16,9 @@ import Testing
 
     /// What a journal does when a device signs in again is in `Sync` (`Transaction.rejoin`), which
     /// these tests do not have.
-    private static let hardships = Set(Hardship.allCases).subtracting([.signsOut, .changesHub])
+    private static let hardships = Set(Hardship.allCases).subtracting([
+        .signsOut, .changesHub, .copiesStore,
+    ])
 
     private static func schedule(_ seed: UInt64) -> SyncPlannerSchedule {
         SyncPlannerSchedule(
