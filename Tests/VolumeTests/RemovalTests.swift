@@ -1,6 +1,7 @@
 import Foundation
 import Journal
 import Model
+import Support
 import Testing
 
 @testable import Volume
@@ -82,12 +83,10 @@ import Testing
         try tree.rmdir("d", by: program)
         #expect(tree.quiet())
         try tree.remount()
-        let end = Date(timeIntervalSinceNow: 10)
         func isThere(_ item: Item) throws -> Bool {
             try tree.volume.journal.read { try $0.item(item.key) != nil }
         }
-        while try isThere(items[2]), Date() < end { usleep(5000) }
-        #expect(try !isThere(items[2]))
+        try wait(for: "the removal") { try isThere(items[2]) ? nil : () }
         #expect(tree.quiet())
         #expect(try isThere(items[0]) && isThere(items[1]) && isThere(items[3]))
         #expect(try tree.volume.journal.read { try $0.versions(of: items[0].key) }.count == 1)

@@ -4,6 +4,7 @@ import Foundation
 import Glibc
 import Journal
 import Model
+import Support
 import SystemCalls
 import Testing
 
@@ -22,8 +23,7 @@ import Testing
         for index in 0..<200 { try tree.save("a", "\(index)", by: program) }
         try tree.unlink("a", by: program)
         #expect(tree.quiet())
-        let end = Date(timeIntervalSinceNow: 20)
-        while !tree.volume.store.reserve.isWhole, Date() < end { usleep(5000) }
+        try wait(for: "the reserve") { tree.volume.store.reserve.isWhole ? () : nil }
         let status = try VolumeStatus(of: tree.volume)
         var taken: Int64 = 0
         for path in try FileManager.default.subpathsOfDirectory(atPath: tree.store)
@@ -125,8 +125,7 @@ import Testing
         #expect(throws: VolumeError.self) {
             try tree.volume.retention.forget(version: 9, at: names("a"))
         }
-        let end = Date(timeIntervalSinceNow: 5)
-        while packBytes(tree) > full / 3, Date() < end { usleep(5000) }
+        try wait(for: "smaller packs") { packBytes(tree) > full / 3 ? nil : () }
         #expect((400_000..<410_000).contains(packBytes(tree)))
         #expect(try tree.versions("a") == [contents[2], contents[5]])
         #expect(try tree.volume.history.document(at: names("a"))?.versions.first?.label == "mine")

@@ -2,6 +2,7 @@ import CLinux
 import ChunkStore
 import Foundation
 import Model
+import Support
 import Testing
 
 @testable import Volume
@@ -93,11 +94,9 @@ import Testing
         #expect(tree.quiet())
         usleep(1_100_000)
         try tree.remount()
-        let end = Date(timeIntervalSinceNow: 5)
-        while try tree.volume.history.document(at: names("gone")) != nil, Date() < end {
-            usleep(5000)
+        try wait(for: "the removal") {
+            try tree.volume.history.document(at: names("gone")) == nil ? () : nil
         }
-        #expect(try tree.volume.history.document(at: names("gone")) == nil)
         #expect(try tree.volume.history.document(at: names("d")) == nil)
         #expect(try tree.texts("mine") == ["m"])
         #expect(try tree.texts("kept") == ["1"])
