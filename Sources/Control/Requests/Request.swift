@@ -70,6 +70,8 @@ package struct Request: Codable, Hashable, Sendable {
     /// For `add`: the size, seconds and nanoseconds of the contents that the document's present
     /// contents were made from, by a program that had not seen those at `from`.
     package var base: String?
+    /// For `add`: the contents are a conflict version, and nobody knows what it was made from.
+    package var conflict: Bool?
     /// The number of a version.
     package var number: Int?
     package var label: String?

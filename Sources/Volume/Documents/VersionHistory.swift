@@ -119,10 +119,12 @@ package struct VersionHistory: Sendable {
                 let protection = try items.protection(of: item, reader)
                 let all = try reader.versions(of: item.key)
                 let versions = all.visible(to: user, of: protection).map { all[$0] }
-                guard !versions.isEmpty, isMeant(item, versions) else { return nil }
+                guard isMeant(item, versions),
+                    let last = versions.last(where: { $0.kind == .current }) ?? versions.last
+                else { return nil }
                 return DeletedDocument(
                     id: item.id, name: item.name, deletedAt: item.deleted ?? 0,
-                    versions: versions.count, size: versions.last?.size ?? 0)
+                    versions: versions.count, size: last.size)
             }
         }
     }

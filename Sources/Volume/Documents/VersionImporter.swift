@@ -9,23 +9,31 @@ import SystemCalls
 package struct VersionImporter: Sendable {
     let items: ItemLookup
 
-    /// Adds the file or package at `source` to a document as an older version. The document's
-    /// present contents and `source` stay as they are. The version exists on this device only,
-    /// because only current versions are sent to the hub.
+    /// What added contents are to the present contents of a document.
+    package enum Relation: Sendable {
+        /// They are older. The version exists on this device only, because only what was current
+        /// or in conflict is sent to the hub.
+        case older
+        /// The present contents were made from `base`, by a program that has replaced the added
+        /// ones without having seen them. They are in conflict, as those of a replaced file are.
+        case unseen(base: NamedBase)
+        /// They are in conflict, and nobody knows what they and the present ones were made from.
+        case conflict
+    }
+
+    /// Adds the file or package at `source` to a document as a version. The document's present
+    /// contents and `source` stay as they are.
     ///
     /// - Parameters:
     ///   - isDeleted: Adds it to the document that was deleted last at this path.
-    ///   - base: The contents that the document's present contents were made from, by a program
-    ///     that has replaced `source` without having seen it. The version is then in conflict, as
-    ///     that of a replaced file would be, and is sent to the hub.
-    /// - Returns: The id of the version; with `base`, of one with these contents that the program
-    ///   had seen, or that is in conflict already.
+    ///   - saved: When it was saved, in nanoseconds since 1970; now if that is nil or later.
+    /// - Returns: The id of the version; if it would be in conflict, of one with these contents
+    ///   that the program had seen, that is current, or that is in conflict already.
     /// - Throws: `.notFound`; `.invalid` if the two are not of the same kind; `.busy` while a
     ///   program writes to `source`; `.full`.
     package func addVersion(
         from source: [Name], at path: [Name], isDeleted: Bool = false,
-        unseenBy base: NamedBase? = nil,
-        by actor: Actor
+        as relation: Relation = .older, saved: Int64? = nil, by actor: Actor
     ) throws(VolumeError) -> Identifier {
         if isDeleted {
             try items.catchUp(withFocus: .deleted(from: Array(path.dropLast())), timeoutSeconds: 5)
@@ -33,7 +41,7 @@ package struct VersionImporter: Sendable {
             try items.catchUp(with: path, timeoutSeconds: 5)
         }
         let (manifest, snapshot, protection) = try PackageBuilder.cutAside(source, in: items.tree)
-        return try items.recorder.perform(isNews: base != nil) { recorder, t in
+        return try items.recorder.perform(isNews: relation.isConflict) { recorder, t in
             var item = isDeleted ? try self.deleted(path, t) : try items.existing(path, t)
             guard item.kind == .file || item.kind == .package,
                 (item.kind == .package) == manifest.isPackage
@@ -43,19 +51,22 @@ package struct VersionImporter: Sendable {
                     "\(source.shown) is not the kind of document that \(path.shown) is.")
             }
             let device = recorder.versionMaker.device
+            let now = cl_clock_realtime_ns()
+            // What was saved at an earlier time was not made from the present contents.
+            let parents = saved == nil ? [item.current].compactMap(\.self) : []
             var version = Version(
-                number: item.latest + 1, parents: item.current.map { [$0] } ?? [], kind: .history,
+                number: item.latest + 1, parents: parents, kind: .history,
                 device: device.id, deviceName: device.name, person: device.person(actor.uid),
                 program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
-                modified: snapshot.modified, saved: cl_clock_realtime_ns(),
+                modified: snapshot.modified, saved: min(saved ?? now, now),
                 content: CutContent(manifest).digest, protection: protection)
-            if let base {
+            if relation.isConflict {
                 let known = try t.versions(of: item.key)
-                if let seen = known.seen(version.content, current: item.current, base) {
+                if let seen = known.seen(version.content, current: item.current, relation) {
                     return seen.id
                 }
-                version.becomeConflict(madeBeside: base, known)
+                version.becomeConflict(relation, known, current: item.current)
                 recorder.hear(.gained, [version.id], path)
             }
             try recorder.store(manifest, from: source, t)
@@ -85,29 +96,44 @@ package struct VersionImporter: Sendable {
     }
 }
 
+extension VersionImporter.Relation {
+    fileprivate var isConflict: Bool { if case .older = self { false } else { true } }
+
+    fileprivate var base: NamedBase? { if case .unseen(let base) = self { base } else { nil } }
+}
+
 extension [Version] {
     /// The version with these contents, if they need not become a conflict version: a program that
-    /// saved from `base` knew them or has saved the same, or they are in conflict already.
-    fileprivate func seen(_ content: Digest, current: Identifier?, _ base: NamedBase) -> Version? {
+    /// saved from the base knew them or has saved the same, or they are in conflict already.
+    fileprivate func seen(
+        _ content: Digest, current: Identifier?, _ relation: VersionImporter.Relation
+    ) -> Version? {
         last { version in
             version.content == content
                 && (version.id == current || version.kind == .conflict
-                    || base.isThat(of: version))
+                    || relation.base?.isThat(of: version) ?? false)
         }
     }
 }
 
 extension Version {
-    /// Makes this a conflict version beside a save that was made from `base`. If no version is
-    /// that, an older one is named: what both sides have in common then counts as an equal change
-    /// of both, while a newer one would make a merge undo changes.
-    fileprivate mutating func becomeConflict(madeBeside base: NamedBase, _ known: [Version]) {
-        let parent =
-            known.last { base.isThat(of: $0) }
-            ?? known.last { $0.kind != .conflict && $0.modified <= base.modified }
-            ?? known.first
+    /// Makes this a conflict version beside the current one, which is never its parent: then the
+    /// hub would take it for a newer version.
+    ///
+    /// If no version is the base, an older one is named: what both sides have in common then
+    /// counts as an equal change of both, while a newer one would make a merge undo changes.
+    fileprivate mutating func becomeConflict(
+        _ relation: VersionImporter.Relation, _ known: [Version], current: Identifier?
+    ) {
         kind = .conflict
-        parents = parent.map { [$0.id] } ?? []
+        parents = []
+        guard let base = relation.base else { return }
+        let others = known.filter { $0.id != current }
+        let parent =
+            others.last { base.isThat(of: $0) }
+            ?? others.last { $0.kind != .conflict && $0.modified <= base.modified }
+            ?? others.first
+        if let parent { parents = [parent.id] }
         if let recorded = known.last(where: { $0.content == content }) {
             (device, deviceName) = (recorded.device, recorded.deviceName)
             (person, program) = (recorded.person, recorded.program)

@@ -50,17 +50,20 @@ extension DocumentReport {
     }
 }
 
-extension NamedBase {
-    /// The base that a request names; nil if it names none.
-    init?(_ request: Control.Request) throws(VolumeError) {
-        guard let text = request.base else { return nil }
+extension VersionImporter.Relation {
+    /// What the contents are that a request adds.
+    init(_ request: Control.Request) throws(VolumeError) {
+        guard let text = request.base else {
+            self = request.conflict == true ? .conflict : .older
+            return
+        }
         guard let base = NamedBase(text.utf8) else {
             throw VolumeError(
                 .invalid,
                 "\(text) is not the size and the time of contents: give the size in bytes, and the "
                     + "seconds and nanoseconds of the modification time")
         }
-        self = base
+        self = .unseen(base: base)
     }
 }
 

@@ -164,8 +164,8 @@ struct Service: ControlService {
         guard let from = request.from else { throw request.missing("from") }
         let id = try volume.importer.addVersion(
             from: request.components(of: from), at: request.components(),
-            isDeleted: request.deleted ?? false, unseenBy: NamedBase(request),
-            by: actor(of: request, peer))
+            isDeleted: request.deleted ?? false, as: VersionImporter.Relation(request),
+            saved: request.time, by: actor(of: request, peer))
         return AdditionReport(id: id.description)
     }
 

@@ -72,8 +72,9 @@ struct UndeleteCommand: ParsableCommand {
         var request = Request(.versions)
         request.document = id
         let history = try client.ask(request, as: HistoryReport.self)
-        let line = history.versions.filter { $0.kind != "conflict" }
-        guard let last = line.last else {
+        // A version that was added may have a higher number than what was deleted.
+        let current = history.versions.last { $0.kind == "current" }
+        guard let last = current ?? history.versions.last(where: { $0.kind != "conflict" }) else {
             throw VolumeError(.notFound, "no version of document \(id) is left")
         }
         let target = other ?? usual(Name(bytes: last.name.bytes))
