@@ -21,8 +21,8 @@ struct Concord: ParsableCommand {
             """,
         version: "concord 0.1",
         subcommands: [
-            MountCommand.self, UnmountCommand.self, HubCommand.self, ApplierCommand.self,
-            WatchdogCommand.self,
+            SetupCommand.self, MountCommand.self, UnmountCommand.self, ImportCommand.self,
+            HubCommand.self, ApplierCommand.self, WatchdogCommand.self,
         ])
 
     static func main() {
