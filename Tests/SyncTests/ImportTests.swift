@@ -28,11 +28,12 @@ import Testing
         return (result.status, result.output, result.errors)
     }
 
-    private func texts(_ fleet: Fleet, _ path: String) throws -> [String: String] {
-        let directory = URL(filePath: path).deletingLastPathComponent().path
-        let name = URL(filePath: path).lastPathComponent
+    /// The texts of a document's versions and what kind each is.
+    private func texts(
+        _ fleet: Fleet, _ name: String, in directory: String
+    ) throws -> [String: String] {
         var texts: [String: String] = [:]
-        for version in try fleet.history(0, path).versions {
+        for version in try fleet.history(0, "\(directory)/\(name)").versions {
             let file = "\(directory)/.versions/\(name)/\(version.fileName.text)"
             texts[try #require(fleet.text(0, file))] = version.kind
         }
@@ -78,7 +79,7 @@ import Testing
                     "[ \"$(stat -c %a-%y taken/sub/plan.txt | cut -c 1-14)\" = 640-2024-03-03 ]")
             }
             #expect(
-                try texts(fleet, "taken/sub/plan.txt") == [
+                try texts(fleet, "plan.txt", in: "taken/sub") == [
                     "now": "current", "theirs": "conflict", "first": "history",
                     "second": "history",
                 ])
@@ -86,13 +87,9 @@ import Testing
                 0,
                 """
                 fsctl versions taken/sub/plan.txt | grep -q 2024-02-01
-                fsctl undelete taken/sub/gone.txt
-                [ "$(cat taken/sub/gone.txt)" = 'gone, new' ]
-                fsctl undelete --as back.txt taken/away/deep/trash.txt
-                [ "$(cat back.txt)" = 'in no directory any more' ]
                 fsctl resolve --keep current taken/sub/plan.txt
                 """)
-            // Nothing is imported twice, also not what was settled and restored meanwhile.
+            // Nothing is imported twice, also not what was settled meanwhile.
             let second = try run(folder, fleet)
             #expect(second.status == 0, "\(second.errors)")
             #expect(
@@ -101,6 +98,16 @@ import Testing
                 "\(second.output)")
             try fleet.settle()
             #expect(try fleet.conflicts(1, "taken/sub/plan.txt") == [])
+            try fleet.script(
+                0,
+                """
+                fsctl undelete taken/sub/gone.txt
+                [ "$(cat taken/sub/gone.txt)" = 'gone, new' ]
+                fsctl versions --deleted taken/away/deep | grep -q trash.txt
+                fsctl undelete --as back.txt taken/away/deep/trash.txt
+                fsctl undelete taken/away/deep/trash.txt
+                cat back.txt taken/away/deep/trash.txt | grep -c 'in no directory any more'
+                """)
         }
     }
 

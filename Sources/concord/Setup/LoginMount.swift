@@ -38,8 +38,8 @@ struct LoginMount {
         return true
     }
 
-    /// The name of the unit's instance. The unit mounts `~/NAME` by itself; for another place a file
-    /// says so.
+    /// The name of the unit's instance. The unit mounts `~/NAME` by itself; for another place a
+    /// file says so.
     private func instance() throws(VolumeError) -> String {
         let name = folder.name.text
         let isPlain = name.utf8.allSatisfy {

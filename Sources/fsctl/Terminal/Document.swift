@@ -19,6 +19,14 @@ struct Document {
         client = try ControlClient(socket: place.socket)
     }
 
+    /// A document or directory that may have been deleted, also with the directories above it.
+    init(deleted argument: String) throws(VolumeError) {
+        given = RawArgument.path(argument)
+        let nearest = try MountedPath.nearest(given)
+        place = if let nearest { nearest } else { try MountedPath(given) }
+        client = try ControlClient(socket: place.socket)
+    }
+
     var path: FilePath { place.path }
 
     func ask<Value: Codable & Sendable>(

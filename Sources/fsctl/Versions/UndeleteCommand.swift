@@ -1,6 +1,9 @@
 import ArgumentParser
+import CLinux
 import Control
+import Glibc
 import Model
+import SystemCalls
 
 struct UndeleteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -9,7 +12,8 @@ struct UndeleteCommand: ParsableCommand {
         discussion: """
             Without an argument: lists what was deleted from the working directory. A document \
             is named by its path or by its id, which fsctl versions --deleted DIR shows. With \
-            an id, the working directory must be on the document's volume.
+            an id, the working directory must be on the document's volume. Directories that were \
+            deleted with the document are made again.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -37,7 +41,7 @@ struct UndeleteCommand: ParsableCommand {
             let here = try Document(".")
             try bringBack(document, here.client, to: other) { here.path.appending($0) }
         } else {
-            let place = try Document(document)
+            let place = try Document(deleted: document)
             if other == nil, place.path.kind != nil {
                 throw VolumeError(
                     .busy,
@@ -66,6 +70,22 @@ struct UndeleteCommand: ParsableCommand {
         )
     }
 
+    /// Makes the directories again that were deleted with the document.
+    private func makeDirectories(above target: FilePath) throws(VolumeError) {
+        var missing: [FilePath] = []
+        var directory = target.parent
+        while directory.isMissing {
+            missing.append(directory)
+            directory = directory.parent
+        }
+        for directory in missing.reversed() {
+            let result = directory.withCString { cl_mkdirat(AT_FDCWD, $0, 0o777) }
+            guard result >= 0 || result == -EEXIST else {
+                throw VolumeError(.system, "\(directory) cannot be made: \(Errno(-result))")
+            }
+        }
+    }
+
     private func bringBack(
         _ id: String, _ client: ControlClient, to other: FilePath?, usual: (Name) -> FilePath
     ) throws(VolumeError) {
@@ -78,6 +98,7 @@ struct UndeleteCommand: ParsableCommand {
             throw VolumeError(.notFound, "no version of document \(id) is left")
         }
         let target = other ?? usual(Name(bytes: last.name.bytes))
+        if other == nil { try makeDirectories(above: target) }
         let contents = try VersionContents(of: last, ofDeleted: id, from: client)
         try Restoration(contents: contents, target: target, replaces: false).run()
         output.show(Report(undeleted: id, version: last.number, path: RawText(bytes: target.bytes)))

@@ -31,8 +31,10 @@ struct VersionsCommand: ParsableCommand {
             request.document = file
             return show(try Document(".").client.ask(request, as: HistoryReport.self))
         }
+        guard !deleted else {
+            return try VersionsCommand.listDeleted(Document(deleted: file), output)
+        }
         let document = try Document(file)
-        guard !deleted else { return try VersionsCommand.listDeleted(document, output) }
         show(try document.ask(.versions, as: HistoryReport.self) { $0.earlier = true })
     }
 

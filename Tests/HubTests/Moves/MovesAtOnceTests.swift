@@ -46,7 +46,8 @@ struct MovesAtOnceTests {
             _ = try await SavingDevices(at: hub)
             try await hub.stop()
         }
-        let remote = try site.remote()
+        let remote = try site.remote(site.scratch.path + "/other")
+        _ = try remote.make()
         let database = PostgresSource(try PostgresAddress(site.database))
         let mortal = DataDirectory(
             remote.path, ledger: MortalSource(base: database, life: Lifetime(steps: 1)),
