@@ -333,7 +333,9 @@ struct SyncPlannerSchedule {
                 ? planner.stepAside(id, in: &devices[who].journal)
                 : planner.enqueue(draft, in: &devices[who].journal)
             if operations.isEmpty { continue }
-            if !isAside, let fault = before.overtaking(operations) { witness.blame(fault) }
+            if !isAside, let fault = before.overtaking(operations) ?? before.hurrying(operations) {
+                witness.blame(fault)
+            }
             witness.expect(operations, of: devices[who].journal, hub.table)
             if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
             if !devices[who].journal.state.hasEarlierAgreements {

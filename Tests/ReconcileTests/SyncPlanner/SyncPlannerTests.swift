@@ -173,6 +173,7 @@ import Testing
         case .seesNothingBesideWhatIsStuck: [.stuckItems]
         case .sendsEditsOfEdits, .forgetsWhatWasAgreedOn: [.quota]
         case .settlesWhatIsWithdrawn: [.missingContents]
+        case .namesNoAncestors: [.copiesStore]
         case .agreesOnWhatIsHeldBack, .settlesWhatIsHeldBack: [.largeConflicts]
         default: []
         }

@@ -55,6 +55,17 @@ extension DeviceJournal {
         }
         return nil
     }
+
+    /// Describes contents that are to be sent while others of the same item are on their way, which
+    /// the hub may refuse.
+    func hurrying(_ operations: [Operation]) -> String? {
+        let waiting = outbox.filter { $0.operation.change.revision != nil }.map(\.item)
+        for operation in operations
+        where operation.change.revision != nil && waiting.contains(operation.item) {
+            return "contents of \(operation.item.low) are sent before others have arrived"
+        }
+        return nil
+    }
 }
 
 /// Remembers what users did, and checks the results.
