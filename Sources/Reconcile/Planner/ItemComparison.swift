@@ -100,7 +100,7 @@ package struct ItemComparison: Sendable {
             try table.revision(id)
         }
         if let known = revision {
-            revision?.parents = try ancestors(of: known, after: nil, &table)
+            revision?.parents = try ancestors(of: known, after: [], &table)
         }
         return .create(
             Creation(
@@ -146,7 +146,8 @@ package struct ItemComparison: Sendable {
         // Parents that are conflict versions are kept, so that this version replaces them.
         let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
         let parent = try arrived(before: id, base?.revision, of: item, &table) ?? base?.revision
-        let ancestors = try ancestors(of: revision, after: parent, &table)
+        let agreed = [parent].compactMap(\.self) + (base?.conflicts ?? [])
+        let ancestors = try ancestors(of: revision, after: agreed, &table)
         if let parent { revision.parents = [parent] + others.filter { $0 != parent } }
         revision.add(parents: ancestors)
         return [.edit(revision)]
@@ -170,17 +171,17 @@ package struct ItemComparison: Sendable {
         return changes
     }
 
-    /// The versions that a version is derived from and that came after the one that the hub has,
-    /// the nearest ones first. The hub may get them from other devices: what it has lost when it
+    /// The versions that a version is derived from and that came after those that the hub has, the
+    /// nearest ones first. The hub may get them from other devices: what it has lost when it
     /// came back from a backup, and what was not sent yet when this store was copied. Because they
     /// are named, they are not conflict versions then.
     private func ancestors<T: DeviceTable>(
-        of revision: Revision, after known: Identifier?, _ table: inout T
+        of revision: Revision, after known: [Identifier], _ table: inout T
     ) throws(T.Failure) -> [Identifier] {
         guard !bugs.contains(.namesNoAncestors) else { return [] }
         var (open, found) = (revision.parents[...], [Identifier]())
         while let next = open.popFirst(), found.count < Revision.namedParents {
-            if next == known || found.contains(next) { continue }
+            if known.contains(next) || found.contains(next) { continue }
             found.append(next)
             open += try table.revision(next)?.parents ?? []
         }
