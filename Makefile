@@ -34,7 +34,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -86,6 +86,9 @@ test-agents: build ## use fsctl mcp with the reference client of the Model Conte
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord
 	Tests/Bench/hostile.py $(BIN)/concord --tls
+
+bench-seen: build ## measure how soon a document that is opened on one device is shown as open on another
+	Tests/Bench/seen-elsewhere.py $(BIN)/concord
 
 bench-move: test-deps ## move a hub of MOVE_ITEMS (100000) and MOVE_BYTES (10 GB) there and back while a device saves, and measure its pauses
 	CONCORD_MOVE_ITEMS=$(MOVE_ITEMS) CONCORD_MOVE_BYTES=$(MOVE_BYTES) Tests/run --filter LargeMoveTests
