@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""Two people open and save documents in LibreOffice, each on a device: `make test-office`.
+
+The programs are real: a hub, two mounts, and in the Debian that `Tests/Desktop/root` has made two
+sessions with LibreOffice. What its windows say is read by AT-SPI, as a screen reader does. Run it as
+root; it leaves no mount, process or file.
+"""
+import argparse
+import os
+import re
+import signal
+import sys
+import xml.etree.ElementTree
+import zipfile
+
+sys.dont_write_bytecode = True
+from desktop import USER, Debian, Desktop, Hub, until  # noqa: E402
+
+PERSON = "Zoë.Lovelace"
+CONTENT = "content.xml"
+TEXT = "application/vnd.oasis.opendocument.text"
+URN = "urn:oasis:names:tc:opendocument:xmlns:"
+DOCUMENT = f"""<?xml version="1.0" encoding="UTF-8"?>
+<office:document-content office:version="1.3" xmlns:office="{URN}office:1.0" xmlns:text="{URN}text:1.0">
+<office:body><office:text><text:p>The plan.</text:p></office:text></office:body>
+</office:document-content>"""
+MANIFEST = f"""<?xml version="1.0" encoding="UTF-8"?>
+<manifest:manifest manifest:version="1.3" xmlns:manifest="{URN}manifest:1.0">
+<manifest:file-entry manifest:full-path="/" manifest:media-type="{TEXT}"/>
+<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>
+</manifest:manifest>"""
+# LibreOffice asks nothing at its first start, saves what is needed for a recovery each minute, and
+# keeps the last content of a document beside it when it saves.
+SETTINGS = {
+    "Office.Common/Misc": {"FirstRun": "false", "ShowTipOfTheDay": "false"},
+    "Office.Common/Save/Document": {"CreateBackup": "true"},
+    "Office.Recovery/AutoSave": {"Enabled": "true", "TimeIntervall": "1"},
+    "Setup/Product": {"ooSetupLastVersion": "7.4"},
+}
+
+
+def write_document(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("mimetype", TEXT)
+        file.writestr(CONTENT, DOCUMENT)
+        file.writestr("META-INF/manifest.xml", MANIFEST)
+    os.chown(path, USER, USER)
+
+
+def words(path, part=CONTENT):
+    """The text of a document; None if it has none at the moment."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            root = xml.etree.ElementTree.fromstring(file.read(part))
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return None
+    return "".join(root.itertext()).strip()
+
+
+class Person:
+    """Somebody with a device, a session, and LibreOffice with a profile of their own."""
+
+    def __init__(self, debian, hub, user, device, *more):
+        self.debian, self.hub, self.user, self.device = debian, hub, user, device
+        self.home = os.path.join(debian.scratch, device)
+        os.mkdir(self.home)
+        os.chown(self.home, USER, USER)
+        self.mount = os.path.join(self.home, "Concord")
+        hub.device(user, device, self.mount, *more)
+        self.desktop = Desktop(debian, self.home)
+        self.desktop.environment["SAL_USE_VCLPLUGIN"] = "gtk3"
+        self.profile = os.path.join(self.home, "profile")
+        self.settle_in()
+        self.office = None
+
+    def settle_in(self):
+        """Makes the profile. Copies of what a save replaces go beside the documents."""
+        space = 'xmlns:oor="http://openoffice.org/2001/registry"'
+        beside = "file://" + self.debian.inside(self.mount)
+        rows = [
+            f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse">'
+            f"<value>{value}</value></prop></item>"
+            for path, values in SETTINGS.items() for name, value in values.items()]
+        rows.append(
+            '<item oor:path="/org.openoffice.Office.Paths/Paths/org.openoffice.Office.Paths:'
+            "NamedPath['Backup']\"><prop oor:name=\"WritePath\" oor:op=\"fuse\">"
+            f"<value>{beside}</value></prop></item>")
+        user = os.path.join(self.profile, "user")
+        os.makedirs(user)
+        with open(os.path.join(user, "registrymodifications.xcu"), "w") as file:
+            file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<oor:items {space}>\n')
+            file.write("\n".join(rows) + "\n</oor:items>\n")
+        for path in (self.profile, user, os.path.join(user, "registrymodifications.xcu")):
+            os.chown(path, USER, USER)
+
+    def path(self, name):
+        return os.path.join(self.mount, name)
+
+    def lock(self, name):
+        """What the owner file of a document says; None if there is none."""
+        try:
+            with open(self.path(f".~lock.{name}#"), encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def start(self, name, *options):
+        """Starts LibreOffice with a document."""
+        self.office = self.desktop.run(
+            "soffice", "--writer", "--nologo", *(options or ["--norestore"]),
+            "-env:UserInstallation=file://" + self.debian.inside(self.profile),
+            self.debian.inside(self.path(name)))
+
+    def windows(self):
+        return self.desktop.texts("frame", "dialog", "alert")
+
+    def has_window(self, title):
+        return lambda: any(title in text for text in self.windows())
+
+    def awaits_window(self, title):
+        until(f"{self.device} shows a window “{title}”", self.has_window(title))
+
+    def opens(self, name):
+        """Opens a document for editing; LibreOffice must not ask anything."""
+        self.start(name)
+        until(f"{self.device} shows {name}", self.windows)
+        title = until(
+            f"{self.device} shows {name} or asks",
+            lambda: [text for text in self.windows() if text.startswith(name) or text == "Question"])
+        self.expects_editing(name, title)
+
+    def expects_editing(self, name, title=None):
+        title = title or self.windows()
+        assert title == [f"{name} - LibreOffice Writer"], f"{self.device}: {self.said()}"
+
+    def said(self):
+        return self.desktop.texts("frame", "dialog", "alert", "label", "paragraph")
+
+    def edits(self, text):
+        self.desktop.type(text)
+        until(f"{self.device} shows “{text}”", lambda: any(
+            text.strip() in row for row in self.desktop.texts("paragraph")))
+
+    def saves(self, name, text):
+        """Types a text and saves it."""
+        self.edits(text)
+        self.desktop.key("ctrl+s")
+        until(f"{name} has “{text}” on {self.device}; there one reads {self.said()}",
+              lambda: text in (words(self.path(name)) or ""))
+
+    def quits(self):
+        self.desktop.key("ctrl+q")
+        until(f"LibreOffice ends on {self.device}", lambda: self.office.poll() is not None)
+
+    def is_killed(self):
+        """LibreOffice ends with SIGKILL."""
+        profile = self.debian.inside(self.profile)
+        for process in self.debian.marked():
+            with open(f"/proc/{process}/cmdline") as file:
+                if "soffice.bin" in (line := file.read()) and profile in line:
+                    os.kill(process, signal.SIGKILL)
+        until("the kernel has ended it", lambda: self.office.poll() is not None)
+
+    def versions(self, name):
+        self.hub.run("fsctl", "wait", "--durable", "hub", self.mount)
+        return len(self.hub.ask("versions", self.path(name))["versions"])
+
+
+class Office:
+    """What two people do, one after the other. Each scenario ends with all documents closed."""
+
+    def __init__(self, zoe, bob, picture):
+        self.zoe, self.bob, self.picture = zoe, bob, picture
+
+    def document(self, name):
+        write_document(self.zoe.path(name))
+        until(f"{name} comes", lambda: words(self.bob.path(name)) == "The plan.")
+
+    def bob_opens_read_only(self, name):
+        """Bob is asked, and shows the document without editing it."""
+        until(f"{name} is known to be open", lambda: PERSON in (self.bob.lock(name) or ""))
+        self.bob.start(name)
+        self.bob.awaits_window("Question")
+        self.bob.desktop.press("Open Read-Only")
+        self.bob.awaits_window(f"{name} (read-only)")
+
+    def expect_no_conflicts(self):
+        for person in (self.zoe, self.bob):
+            found = self.zoe.hub.ask("conflicts", person.mount)["documents"]
+            assert found == [], f"{person.device}: {found}"
+
+    def named(self):
+        """LibreOffice says who has the document, where, and since when."""
+        self.document("named.odt")
+        self.zoe.opens("named.odt")
+        until("it is known to be open", lambda: PERSON in (self.bob.lock("named.odt") or ""))
+        self.bob.start("named.odt")
+        self.bob.awaits_window("Question")
+        said = "\n".join(self.bob.desktop.texts("label"))
+        assert "Document file 'named.odt' is locked for editing by:" in said, said
+        assert re.search(re.escape(PERSON) + r" \(desk\) \( \d\d\.\d\d\.\d{4} \d\d:\d\d \)", said), said
+        if self.picture:
+            self.bob.desktop.picture(self.picture)
+        self.bob.desktop.press("Cancel")
+        self.bob.quits()
+        self.zoe.quits()
+
+    def saved(self):
+        """Zoë saves often, while Bob has the document open and loads it again."""
+        self.document("saved.odt")
+        self.zoe.opens("saved.odt")
+        self.bob_opens_read_only("saved.odt")
+        for number in range(10):
+            text = f"Save {number}. "
+            self.zoe.saves("saved.odt", text)
+            until(f"“{text}” comes", lambda: text in (words(self.bob.path("saved.odt")) or ""))
+            self.zoe.expects_editing("saved.odt")
+        self.bob.desktop.press("Reload")
+        until("Bob reads the last save", lambda: any(
+            "Save 9." in text for text in self.bob.desktop.texts("paragraph")))
+        assert self.zoe.versions("saved.odt") == 11, self.zoe.versions("saved.odt")
+        # Bob's program only shows the document, so Zoë can close and open it.
+        self.zoe.quits()
+        self.zoe.opens("saved.odt")
+        self.zoe.quits()
+        self.bob.quits()
+
+    def closed(self):
+        """When Zoë has closed the document, Bob edits it, and then Zoë is asked."""
+        self.document("closed.odt")
+        self.zoe.opens("closed.odt")
+        until("it is known to be open", lambda: self.bob.lock("closed.odt"))
+        self.zoe.quits()
+        until("it is known to be closed", lambda: self.bob.lock("closed.odt") is None)
+        self.bob.opens("closed.odt")
+        self.bob.saves("closed.odt", "By Bob. ")
+        until("Bob's save comes", lambda: "By Bob. " in (words(self.zoe.path("closed.odt")) or ""))
+        self.zoe.start("closed.odt")
+        self.zoe.awaits_window("Question")
+        assert "bob (notebook)" in "\n".join(self.zoe.desktop.texts("label"))
+        self.zoe.desktop.press("Cancel")
+        self.zoe.quits()
+        self.bob.quits()
+
+    def killed(self):
+        """A killed LibreOffice locks nobody out, and recovers what was not saved."""
+        self.document("killed.odt")
+        self.zoe.opens("killed.odt")
+        self.zoe.edits("Not saved. ")
+        until("it is known to be open", lambda: self.bob.lock("killed.odt"))
+        backup = os.path.join(self.zoe.profile, "user/backup")
+        until("LibreOffice keeps what is not saved", lambda: any(
+            "killed" in name for name in os.listdir(self.zoe.mount) + os.listdir(backup)
+            if name != "killed.odt" and not name.startswith(".~lock")), seconds=300)
+        self.zoe.is_killed()
+        until("it is known to be closed", lambda: self.bob.lock("killed.odt") is None)
+        self.bob.opens("killed.odt")
+        self.bob.quits()
+        self.zoe.start("killed.odt", "--nodefault")
+        self.zoe.awaits_window("Recovery")
+        print(self.zoe.said())
+
+    def run(self, names):
+        for name in names:
+            getattr(self, name)()
+            self.expect_no_conflicts()
+            print(f"ok: {getattr(self, name).__doc__}", flush=True)
+
+
+SCENARIOS = ["named", "closed", "saved", "killed"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("programs", help="the directory of concord and fsctl")
+    parser.add_argument("root", help="the root of a Debian with LibreOffice")
+    parser.add_argument("scenarios", nargs="*", default=SCENARIOS, help=", ".join(SCENARIOS))
+    parser.add_argument("--picture", help="where to put a picture of the dialog")
+    return parser.parse_args()
+
+
+def main():
+    given = arguments()
+    debian = Debian(given.root)
+    hub = Hub(debian, given.programs)
+    try:
+        debian.start()
+        hub.start(PERSON, "bob")
+        zoe = Person(debian, hub, PERSON, "desk")
+        hub.run("fsctl", "members", "add", "bob", "--role", "editor", "--at", zoe.mount)
+        bob = Person(debian, hub, "bob", "notebook", "--owner", PERSON)
+        Office(zoe, bob, given.picture).run(given.scenarios)
+    finally:
+        debian.end_processes()
+        hub.close()
+        debian.close()
+    print("LibreOffice works on two devices.")
+
+
+if __name__ == "__main__":
+    main()
