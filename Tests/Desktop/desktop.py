@@ -2,8 +2,8 @@
 devices for the people who work there.
 
 Programs run there by chroot. The daemons run outside, and mount into it. Everything that is made lies
-in one directory of the Debian's /tmp, and all processes have its name in their environment; so at the
-end nothing is left.
+in one directory of the Debian's /srv or in its /tmp, and all processes have the directory's name in
+their environment; so at the end nothing is left.
 """
 import json
 import os
@@ -34,8 +34,9 @@ class Debian:
     def __init__(self, root):
         self.root = os.path.realpath(root)
         self.proc = os.path.join(self.root, "proc")
-        self.scratch = tempfile.mkdtemp(prefix="desktop.", dir=os.path.join(self.root, "tmp"))
+        self.scratch = tempfile.mkdtemp(prefix="desktop.", dir=os.path.join(self.root, "srv"))
         os.chmod(self.scratch, 0o755)
+        self.tmp = os.path.join(self.root, "tmp")
         self.processes = []
 
     def start(self):
@@ -94,7 +95,10 @@ class Debian:
             left = [line.split()[4] for line in table if line.split()[4].startswith(self.root + "/")]
         if left:
             raise SystemExit(f"mounts are left: {left}")
-        shutil.rmtree(self.scratch)
+        for path in (self.scratch, self.tmp):
+            shutil.rmtree(path)
+        os.mkdir(self.tmp)
+        os.chmod(self.tmp, 0o1777)
 
 
 class Desktop:
@@ -169,10 +173,10 @@ class Desktop:
         self.xdotool("type", "--delay", "30", text)
 
     def picture(self, path):
-        """A picture of the screen, with few colours, so that it is small."""
+        """A picture of the window that is used now, with few colours, so that it is small."""
         there = os.path.join(self.home, "picture.png")
-        shot = ["import", "-window", "root", "-trim", "-colors", "64", self.debian.inside(there)]
-        assert self.run(*shot).wait(60) == 0, "no picture"
+        shot = 'exec import -window "$(xdotool getactivewindow)" -frame -colors 64 "$0"'
+        assert self.run("sh", "-c", shot, self.debian.inside(there)).wait(60) == 0, "no picture"
         shutil.copyfile(there, path)
 
 

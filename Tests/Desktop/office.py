@@ -30,7 +30,7 @@ MANIFEST = f"""<?xml version="1.0" encoding="UTF-8"?>
 <manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>
 </manifest:manifest>"""
 # LibreOffice asks nothing at its first start, saves what is needed for a recovery each minute, and
-# keeps the last content of a document beside it when it saves.
+# keeps a copy of what it replaces.
 SETTINGS = {
     "Office.Common/Misc": {"FirstRun": "false", "ShowTipOfTheDay": "false"},
     "Office.Common/Save/Document": {"CreateBackup": "true"},
@@ -70,28 +70,25 @@ class Person:
         self.desktop = Desktop(debian, self.home)
         self.desktop.environment["SAL_USE_VCLPLUGIN"] = "gtk3"
         self.profile = os.path.join(self.home, "profile")
-        self.settle_in()
+        # Where it keeps copies of what it replaces, and what is not saved.
+        self.backup = os.path.join(self.profile, "user/backup")
+        self.make_profile()
         self.office = None
 
-    def settle_in(self):
-        """Makes the profile. Copies of what a save replaces go beside the documents."""
+    def make_profile(self):
         space = 'xmlns:oor="http://openoffice.org/2001/registry"'
-        beside = "file://" + self.debian.inside(self.mount)
         rows = [
             f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse">'
             f"<value>{value}</value></prop></item>"
             for path, values in SETTINGS.items() for name, value in values.items()]
-        rows.append(
-            '<item oor:path="/org.openoffice.Office.Paths/Paths/org.openoffice.Office.Paths:'
-            "NamedPath['Backup']\"><prop oor:name=\"WritePath\" oor:op=\"fuse\">"
-            f"<value>{beside}</value></prop></item>")
         user = os.path.join(self.profile, "user")
-        os.makedirs(user)
+        os.makedirs(self.backup)
         with open(os.path.join(user, "registrymodifications.xcu"), "w") as file:
             file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<oor:items {space}>\n')
             file.write("\n".join(rows) + "\n</oor:items>\n")
-        for path in (self.profile, user, os.path.join(user, "registrymodifications.xcu")):
-            os.chown(path, USER, USER)
+        for path, _, names in os.walk(self.profile):
+            for changed in (path, *(os.path.join(path, name) for name in names)):
+                os.chown(changed, USER, USER)
 
     def path(self, name):
         return os.path.join(self.mount, name)
@@ -104,10 +101,10 @@ class Person:
         except OSError:
             return None
 
-    def start(self, name, *options):
+    def start(self, name):
         """Starts LibreOffice with a document."""
         self.office = self.desktop.run(
-            "soffice", "--writer", "--nologo", *(options or ["--norestore"]),
+            "soffice", "--writer", "--nologo",
             "-env:UserInstallation=file://" + self.debian.inside(self.profile),
             self.debian.inside(self.path(name)))
 
@@ -152,14 +149,27 @@ class Person:
         self.desktop.key("ctrl+q")
         until(f"LibreOffice ends on {self.device}", lambda: self.office.poll() is not None)
 
-    def is_killed(self):
-        """LibreOffice ends with SIGKILL."""
+    def receives(self, number):
+        """Sends a signal to LibreOffice."""
         profile = self.debian.inside(self.profile)
         for process in self.debian.marked():
             with open(f"/proc/{process}/cmdline") as file:
                 if "soffice.bin" in (line := file.read()) and profile in line:
-                    os.kill(process, signal.SIGKILL)
-        until("the kernel has ended it", lambda: self.office.poll() is not None)
+                    os.kill(process, number)
+
+    def recovers(self, name, text):
+        """Lets LibreOffice recover a document, in which there is this text then."""
+        self.desktop.press("Start")
+        self.desktop.press("Finish")
+        until(f"{self.device} has recovered {name}: {self.said()}",
+              lambda: text in self.desktop.texts("paragraph"))
+        self.expects_editing(name)
+
+    def exports(self, name):
+        """Names a file in the dialog that asks for one."""
+        self.awaits_window("Save")
+        self.desktop.key("ctrl+a")
+        self.desktop.type(self.debian.inside(self.path(name)) + "\n")
 
     def versions(self, name):
         self.hub.run("fsctl", "wait", "--durable", "hub", self.mount)
@@ -188,6 +198,11 @@ class Office:
         for person in (self.zoe, self.bob):
             found = self.zoe.hub.ask("conflicts", person.mount)["documents"]
             assert found == [], f"{person.device}: {found}"
+
+    def expect_equal_names(self):
+        """No device has a file that the other does not have, but what an ended program left."""
+        until("both devices have the same documents", lambda: sorted(
+            os.listdir(self.zoe.mount)) == sorted(os.listdir(self.bob.mount)))
 
     def named(self):
         """LibreOffice says who has the document, where, and since when."""
@@ -243,31 +258,73 @@ class Office:
         self.bob.quits()
 
     def killed(self):
-        """A killed LibreOffice locks nobody out, and recovers what was not saved."""
+        """A LibreOffice that is killed locks nobody out."""
         self.document("killed.odt")
         self.zoe.opens("killed.odt")
-        self.zoe.edits("Not saved. ")
         until("it is known to be open", lambda: self.bob.lock("killed.odt"))
-        backup = os.path.join(self.zoe.profile, "user/backup")
-        until("LibreOffice keeps what is not saved", lambda: any(
-            "killed" in name for name in os.listdir(self.zoe.mount) + os.listdir(backup)
-            if name != "killed.odt" and not name.startswith(".~lock")), seconds=300)
-        self.zoe.is_killed()
+        self.zoe.receives(signal.SIGKILL)
+        until("Zoë's program has ended", lambda: self.zoe.office.poll() is not None)
         until("it is known to be closed", lambda: self.bob.lock("killed.odt") is None)
+        # Zoë's own owner file is left on Zoë's device, and nowhere else.
+        assert self.zoe.lock("killed.odt")
         self.bob.opens("killed.odt")
+        self.bob.saves("killed.odt", "By Bob. ")
         self.bob.quits()
-        self.zoe.start("killed.odt", "--nodefault")
-        self.zoe.awaits_window("Recovery")
-        print(self.zoe.said())
+        until("Bob's save comes", lambda: "By Bob. " in (words(self.zoe.path("killed.odt")) or ""))
+        self.zoe.start("killed.odt")
+        self.zoe.recovers("killed.odt", "By Bob. The plan.")
+        self.zoe.saves("killed.odt", "By Zoe. ")
+        self.zoe.quits()
+        assert self.zoe.versions("killed.odt") == 3
+
+    def crashed(self):
+        """What LibreOffice recovers after a crash is one more version."""
+        self.document("crashed.odt")
+        self.zoe.opens("crashed.odt")
+        self.zoe.edits("Not saved. ")
+        self.zoe.receives(signal.SIGSEGV)
+        self.zoe.awaits_window("Document Recovery")
+        # LibreOffice keeps what is not saved, and starts again.
+        self.zoe.desktop.press("OK")
+        self.zoe.recovers("crashed.odt", "Not saved. The plan.")
+        assert self.zoe.versions("crashed.odt") == 1
+        self.zoe.saves("crashed.odt", "Now it is. ")
+        self.zoe.quits()
+        assert self.zoe.versions("crashed.odt") == 2
+
+    def formats(self):
+        """Other formats and copies are documents like any other, and temporary files stay here."""
+        self.document("letter.odt")
+        self.zoe.opens("letter.odt")
+        self.zoe.saves("letter.odt", "First. ")
+        self.zoe.desktop.press("Save As...")
+        self.zoe.exports("letter.docx")
+        self.zoe.desktop.press("Use Word 2007-365!")
+        self.zoe.awaits_window("letter.docx - LibreOffice Writer")
+        self.zoe.edits("Second. ")
+        self.zoe.desktop.key("ctrl+s")
+        self.zoe.desktop.press("Use Word 2007-365!")
+        part = "word/document.xml"
+        until("both devices have the DOCX", lambda: all(
+            "Second." in (words(person.path("letter.docx"), part) or "")
+            for person in (self.zoe, self.bob)))
+        self.zoe.desktop.press("Export Directly as PDF")
+        self.zoe.exports("letter.pdf")
+        until("the PDF comes", lambda: os.path.exists(self.bob.path("letter.pdf")))
+        self.zoe.quits()
+        assert os.listdir(self.zoe.backup), "LibreOffice made no copy of what it replaced"
+        versions = {name: self.zoe.versions(f"letter.{name}") for name in ("odt", "docx", "pdf")}
+        assert versions == {"odt": 2, "docx": 2, "pdf": 1}, versions
 
     def run(self, names):
         for name in names:
             getattr(self, name)()
             self.expect_no_conflicts()
+            self.expect_equal_names()
             print(f"ok: {getattr(self, name).__doc__}", flush=True)
 
 
-SCENARIOS = ["named", "closed", "saved", "killed"]
+SCENARIOS = ["named", "saved", "closed", "killed", "crashed", "formats"]
 
 
 def arguments():
