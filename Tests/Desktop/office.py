@@ -29,6 +29,7 @@ MANIFEST = f"""<?xml version="1.0" encoding="UTF-8"?>
 <manifest:file-entry manifest:full-path="/" manifest:media-type="{TEXT}"/>
 <manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>
 </manifest:manifest>"""
+WINDOWS = ("frame", "dialog", "alert", "file chooser")
 # LibreOffice asks nothing at its first start, saves what is needed for a recovery each minute, and
 # keeps a copy of what it replaces.
 SETTINGS = {
@@ -109,7 +110,7 @@ class Person:
             self.debian.inside(self.path(name)))
 
     def windows(self):
-        return self.desktop.texts("frame", "dialog", "alert")
+        return self.desktop.texts(*WINDOWS)
 
     def has_window(self, title):
         return lambda: any(title in text for text in self.windows())
@@ -131,7 +132,7 @@ class Person:
         assert title == [f"{name} - LibreOffice Writer"], f"{self.device}: {self.said()}"
 
     def said(self):
-        return self.desktop.texts("frame", "dialog", "alert", "label", "paragraph")
+        return self.desktop.texts(*WINDOWS, "label", "paragraph")
 
     def edits(self, text):
         self.desktop.type(text)
@@ -165,11 +166,17 @@ class Person:
               lambda: text in self.desktop.texts("paragraph"))
         self.expects_editing(name)
 
-    def exports(self, name):
-        """Names a file in the dialog that asks for one."""
-        self.awaits_window("Save")
+    def names_file(self, name):
+        """Answers the dialog that asks for a file name."""
+        def named():
+            return [text for role, _, text, states in self.desktop.look()
+                    if role == "text" and "focused" in states]
+        path = self.debian.inside(self.path(name))
+        until("a file name is asked for", named)
         self.desktop.key("ctrl+a")
-        self.desktop.type(self.debian.inside(self.path(name)) + "\n")
+        self.desktop.type(path)
+        until("the name is there", lambda: named() == [path])
+        self.desktop.key("Return")
 
     def versions(self, name):
         self.hub.run("fsctl", "wait", "--durable", "hub", self.mount)
@@ -298,18 +305,17 @@ class Office:
         self.zoe.opens("letter.odt")
         self.zoe.saves("letter.odt", "First. ")
         self.zoe.desktop.press("Save As...")
-        self.zoe.exports("letter.docx")
-        self.zoe.desktop.press("Use Word 2007-365!")
+        self.zoe.names_file("letter.docx")
+        self.zoe.desktop.press("Use Word 2007–365 Format")
         self.zoe.awaits_window("letter.docx - LibreOffice Writer")
         self.zoe.edits("Second. ")
         self.zoe.desktop.key("ctrl+s")
-        self.zoe.desktop.press("Use Word 2007-365!")
         part = "word/document.xml"
         until("both devices have the DOCX", lambda: all(
             "Second." in (words(person.path("letter.docx"), part) or "")
             for person in (self.zoe, self.bob)))
         self.zoe.desktop.press("Export Directly as PDF")
-        self.zoe.exports("letter.pdf")
+        self.zoe.names_file("letter.pdf")
         until("the PDF comes", lambda: os.path.exists(self.bob.path("letter.pdf")))
         self.zoe.quits()
         assert os.listdir(self.zoe.backup), "LibreOffice made no copy of what it replaced"
@@ -318,9 +324,13 @@ class Office:
 
     def run(self, names):
         for name in names:
-            getattr(self, name)()
-            self.expect_no_conflicts()
-            self.expect_equal_names()
+            try:
+                getattr(self, name)()
+                self.expect_no_conflicts()
+                self.expect_equal_names()
+            except AssertionError as failure:
+                seen = {person.device: person.said() for person in (self.zoe, self.bob)}
+                raise SystemExit(f"FAILED: {name}: {failure}\nThe windows say: {seen}") from None
             print(f"ok: {getattr(self, name).__doc__}", flush=True)
 
 
