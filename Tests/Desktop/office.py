@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 import zipfile
 
 sys.dont_write_bytecode = True
-from desktop import USER, Debian, Desktop, Hub, until  # noqa: E402
+from debian import USER, Debian, Desktop, Hub, until  # noqa: E402
 
 PERSON = "Zoë.Lovelace"
 CONTENT = "content.xml"
@@ -82,6 +82,11 @@ class Person:
             f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse">'
             f"<value>{value}</value></prop></item>"
             for path, values in SETTINGS.items() for name, value in values.items()]
+        # No menu of LibreOffice 7.4 has the command that loads a document again.
+        rows.append(
+            '<item oor:path="/org.openoffice.Office.Accelerators/PrimaryKeys/Global">'
+            '<node oor:name="F7_SHIFT_MOD1" oor:op="replace"><prop oor:name="Command">'
+            '<value xml:lang="en-US">.uno:Reload</value></prop></node></item>')
         user = os.path.join(self.profile, "user")
         os.makedirs(self.backup)
         with open(os.path.join(user, "registrymodifications.xcu"), "w") as file:
@@ -213,13 +218,13 @@ class Office:
 
     def named(self):
         """LibreOffice says who has the document, where, and since when."""
-        self.document("named.odt")
-        self.zoe.opens("named.odt")
-        until("it is known to be open", lambda: PERSON in (self.bob.lock("named.odt") or ""))
-        self.bob.start("named.odt")
+        self.document("plan.odt")
+        self.zoe.opens("plan.odt")
+        until("it is known to be open", lambda: PERSON in (self.bob.lock("plan.odt") or ""))
+        self.bob.start("plan.odt")
         self.bob.awaits_window("Question")
         said = "\n".join(self.bob.desktop.texts("label"))
-        assert "Document file 'named.odt' is locked for editing by:" in said, said
+        assert "Document file 'plan.odt' is locked for editing by:" in said, said
         assert re.search(re.escape(PERSON) + r" \(desk\) \( \d\d\.\d\d\.\d{4} \d\d:\d\d \)", said), said
         if self.picture:
             self.bob.desktop.picture(self.picture)
@@ -237,7 +242,7 @@ class Office:
             self.zoe.saves("saved.odt", text)
             until(f"“{text}” comes", lambda: text in (words(self.bob.path("saved.odt")) or ""))
             self.zoe.expects_editing("saved.odt")
-        self.bob.desktop.press("Reload")
+        self.bob.desktop.key("ctrl+shift+F7")
         until("Bob reads the last save", lambda: any(
             "Save 9." in text for text in self.bob.desktop.texts("paragraph")))
         assert self.zoe.versions("saved.odt") == 11, self.zoe.versions("saved.odt")

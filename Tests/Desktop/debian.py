@@ -175,7 +175,7 @@ class Desktop:
     def picture(self, path):
         """A picture of the window that is used now, with few colours, so that it is small."""
         there = os.path.join(self.home, "picture.png")
-        shot = 'exec import -window "$(xdotool getactivewindow)" -frame -colors 64 "$0"'
+        shot = 'exec import -window "$(xdotool getactivewindow)" -frame +dither -colors 32 "PNG8:$0"'
         assert self.run("sh", "-c", shot, self.debian.inside(there)).wait(60) == 0, "no picture"
         shutil.copyfile(there, path)
 
