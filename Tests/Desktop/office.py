@@ -252,6 +252,24 @@ class Office:
         self.zoe.quits()
         self.bob.quits()
 
+    def ignored(self):
+        """Bob ignores that Zoë has the document, saves, and is not asked again."""
+        self.document("ignored.odt")
+        self.zoe.opens("ignored.odt")
+        until("it is known to be open", lambda: PERSON in (self.bob.lock("ignored.odt") or ""))
+        self.bob.start("ignored.odt")
+        self.bob.awaits_window("Question")
+        self.bob.desktop.press("Open")
+        self.bob.awaits_window("ignored.odt - LibreOffice Writer")
+        for text in ("By Bob. ", "Twice. "):
+            self.bob.saves("ignored.odt", text)
+            self.bob.expects_editing("ignored.odt")
+        self.bob.quits()
+        self.zoe.expects_editing("ignored.odt")
+        self.zoe.quits()
+        until("Bob's saves come", lambda: "Twice. " in (words(self.zoe.path("ignored.odt")) or ""))
+        assert self.zoe.versions("ignored.odt") == 3
+
     def closed(self):
         """When Zoë has closed the document, Bob edits it, and then Zoë is asked."""
         self.document("closed.odt")
@@ -339,7 +357,7 @@ class Office:
             print(f"ok: {getattr(self, name).__doc__}", flush=True)
 
 
-SCENARIOS = ["named", "saved", "closed", "killed", "crashed", "formats"]
+SCENARIOS = ["named", "saved", "ignored", "closed", "killed", "crashed", "formats"]
 
 
 def arguments():
