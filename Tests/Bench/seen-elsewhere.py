@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """seen-elsewhere.py CONCORD: measures how soon another device shows that a document is open.
 
-A program opens a document for writing on one device. On the other, which has the document, the owner
-file that LibreOffice looks for is awaited; afterwards the document is closed, and it is awaited that
-the owner file is gone. Prints medians in milliseconds, and exits with 1 when the median of opening is
-not below the bound.
+A program opens a document for writing on one device. On the other, which has the document, the
+owner file that LibreOffice looks for is awaited; afterwards the document is closed, and it is
+awaited that the owner file is gone. Prints medians in milliseconds, and exits with 1 when the
+median of opening is not below the bound.
 """
 import argparse
 import os
@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 from devices import Concord, until  # noqa: E402
 
 BOUND = 0.100
-# Tellings of a device are 250 ms apart, and so are a device's questions. What is measured is the first
-# opening after a while.
+# Tellings of a device are 250 ms apart, and so are a device's questions. What is measured is the
+# first opening after a while.
 QUIET = 1.0
 
 
@@ -70,8 +70,9 @@ def main():
         shutil.rmtree(base)
     for what, taken in (("opened", opened), ("closed", closed)):
         taken.sort()
-        print(f"{what} on one device, seen on the other after {statistics.median(taken) * 1e3:4.0f} ms "
-              f"(of 10, 9 within {taken[len(taken) * 9 // 10] * 1e3:.0f}; over {len(taken)})")
+        median, late = statistics.median(taken), taken[len(taken) * 9 // 10]
+        print(f"{what} on one device, seen on the other after {median * 1e3:4.0f} ms "
+              f"(of 10, 9 within {late * 1e3:.0f}; over {len(taken)})")
     sys.exit(statistics.median(opened) >= BOUND)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """accessible.py: tells what the windows of a desktop say, and presses what is in them, by AT-SPI.
 
-Runs in the session of the desktop. Each line of the input is a request in JSON, and each line of the
-output its answer:
+Runs in the session of the desktop. Each line of the input is a request in JSON, and each line of
+the output its answer:
 
     {"look": null}      all texts that are showing, as [role, name, text, states]
     {"press": NAME}     does what a button or an entry of a menu does; true if there is one

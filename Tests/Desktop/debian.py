@@ -1,9 +1,9 @@
-"""Desktops without a screen, in the Debian that `Tests/Desktop/root` has made, and a hub with mounted
-devices for the people who work there.
+"""Desktops without a screen, in the Debian that `Tests/Desktop/root` has made, and a hub with
+mounted devices for the people who work there.
 
-Programs run there by chroot. The daemons run outside, and mount into it. Everything that is made lies
-in one directory of the Debian's /srv or in its /tmp, and all processes have the directory's name in
-their environment; so at the end nothing is left.
+Programs run there by chroot. The daemons run outside, and mount into it. Everything that is made
+lies in one directory of the Debian's /srv or in its /tmp, and all processes have the directory's
+name in their environment; so at the end nothing is left.
 """
 import json
 import os
@@ -92,7 +92,8 @@ class Debian:
         if os.path.ismount(self.proc):
             subprocess.run(["umount", self.proc], check=True)
         with open("/proc/self/mountinfo") as table:
-            left = [line.split()[4] for line in table if line.split()[4].startswith(self.root + "/")]
+            paths = [line.split()[4] for line in table]
+        left = [path for path in paths if path.startswith(self.root + "/")]
         if left:
             raise SystemExit(f"mounts are left: {left}")
         for path in (self.scratch, self.tmp):
@@ -175,7 +176,8 @@ class Desktop:
     def picture(self, path):
         """A picture of the window that is used now, with few colours, so that it is small."""
         there = os.path.join(self.home, "picture.png")
-        shot = 'exec import -window "$(xdotool getactivewindow)" -frame +dither -colors 32 "PNG8:$0"'
+        shot = ('exec import -window "$(xdotool getactivewindow)" -frame '
+                '+dither -colors 32 "PNG8:$0"')
         assert self.run("sh", "-c", shot, self.debian.inside(there)).wait(60) == 0, "no picture"
         shutil.copyfile(there, path)
 
@@ -223,8 +225,9 @@ class Hub:
         return json.loads(self.run("fsctl", *words, "--json"))
 
     def close(self):
+        # What cannot be unmounted is told by the check of all mounts.
         for path in self.mounts:
-            self.run("concord", "unmount", path)
+            subprocess.run([os.path.join(self.programs, "concord"), "unmount", path])
         if self.process:
             self.process.terminate()
             assert self.process.wait(60) == 0, "the hub did not end in order"

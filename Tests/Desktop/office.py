@@ -2,10 +2,11 @@
 """Two people open and save documents in LibreOffice, each on a device: `make test-office`.
 
 The programs are real: a hub, two mounts, and in the Debian that `Tests/Desktop/root` has made two
-sessions with LibreOffice. What its windows say is read by AT-SPI, as a screen reader does. Run it as
-root; it leaves no mount, process or file.
+sessions with LibreOffice. What its windows say is read by AT-SPI, as a screen reader does. Run it
+as root; it leaves no mount, process or file.
 """
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -21,7 +22,8 @@ CONTENT = "content.xml"
 TEXT = "application/vnd.oasis.opendocument.text"
 URN = "urn:oasis:names:tc:opendocument:xmlns:"
 DOCUMENT = f"""<?xml version="1.0" encoding="UTF-8"?>
-<office:document-content office:version="1.3" xmlns:office="{URN}office:1.0" xmlns:text="{URN}text:1.0">
+<office:document-content office:version="1.3"
+ xmlns:office="{URN}office:1.0" xmlns:text="{URN}text:1.0">
 <office:body><office:text><text:p>The plan.</text:p></office:text></office:body>
 </office:document-content>"""
 MANIFEST = f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -129,7 +131,7 @@ class Person:
         until(f"{self.device} shows {name}", self.windows)
         title = until(
             f"{self.device} shows {name} or asks",
-            lambda: [text for text in self.windows() if text.startswith(name) or text == "Question"])
+            lambda: [text for text in self.windows() if text.startswith((name, "Question"))])
         self.expects_editing(name, title)
 
     def expects_editing(self, name, title=None):
@@ -228,7 +230,8 @@ class Office:
         self.bob.awaits_window("Question")
         said = "\n".join(self.bob.desktop.texts("label"))
         assert "Document file 'plan.odt' is locked for editing by:" in said, said
-        assert re.search(re.escape(PERSON) + r" \(desk\) \( \d\d\.\d\d\.\d{4} \d\d:\d\d \)", said), said
+        who = re.escape(PERSON) + r" \(desk\) \( \d\d\.\d\d\.\d{4} \d\d:\d\d \)"
+        assert re.search(who, said), said
         if self.picture:
             self.bob.desktop.picture(self.picture)
         self.bob.desktop.press("Cancel")
@@ -374,19 +377,20 @@ def arguments():
 
 def main():
     given = arguments()
-    debian = Debian(given.root)
-    hub = Hub(debian, given.programs)
-    try:
+    # A test that is ended leaves nothing either.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("The test was ended."))
+    with contextlib.ExitStack() as ending:
+        debian = Debian(given.root)
+        ending.callback(debian.close)
+        hub = Hub(debian, given.programs)
+        ending.callback(hub.close)
+        ending.callback(debian.end_processes)
         debian.start()
         hub.start(PERSON, "bob")
         zoe = Person(debian, hub, PERSON, "desk")
         hub.run("fsctl", "members", "add", "bob", "--role", "editor", "--at", zoe.mount)
         bob = Person(debian, hub, "bob", "notebook", "--owner", PERSON)
         Office(zoe, bob, given.picture).run(given.scenarios)
-    finally:
-        debian.end_processes()
-        hub.close()
-        debian.close()
     print("LibreOffice works on two devices.")
 
 
