@@ -27,11 +27,11 @@ import Testing
         return file
     }
 
-    /// Waits until bob's device knows whether ann has the document open. That does not depend on
-    /// owner files.
-    private func awaitLease(_ fleet: Fleet, _ isOpen: Bool) throws {
-        let path = "\(fleet.devices[1].path)/dir/plan.txt"
-        try wait(for: "bob to know whether ann has the document open: \(isOpen)") {
+    /// Waits until bob's device (1), or ann's (0), knows whether the other has the document open.
+    /// That does not depend on owner files.
+    private func awaitLease(_ fleet: Fleet, _ isOpen: Bool, on device: Int = 1) throws {
+        let path = "\(fleet.devices[device].path)/dir/plan.txt"
+        try wait(for: "device \(device) to know whether the other has it open: \(isOpen)") {
             (cl_path_getxattr(path, "user.concord.who", nil, 0) > 0) == isOpen ? true : nil
         }
     }
@@ -62,7 +62,9 @@ import Testing
                 #expect(fields.count == 5 && fields[4].hasSuffix(";"))
                 var status = stat()
                 #expect(stat(lock, &status) == 0)
-                #expect(status.st_mode & S_IFMT == S_IFREG && status.st_mode & 0o222 == 0)
+                var original = stat()
+                #expect(stat("\(directory)/plan.txt", &original) == 0)
+                #expect(status.st_mode == original.st_mode)
                 #expect(Int(status.st_size) == text(lock)?.utf8.count)
                 #expect(try fleet.names(1, "dir") == ["other.txt", "plan.txt"])
                 // The holder has no owner file but its own, and other documents have none.
@@ -76,8 +78,8 @@ import Testing
         }
     }
 
-    @Test("an answered owner file can be neither made, written nor replaced") func refusals() throws
-    {
+    @Test("an answered owner file can be neither made nor replaced, nor Vim's written")
+    func refusals() throws {
         try with { fleet in
             let document = try edit(fleet)
             try awaitLease(fleet, true)
@@ -89,7 +91,7 @@ import Testing
                 #expect(failure(mkdir(path, 0o755)) == EEXIST, "\(name)")
                 #expect(failure(link("\(directory)/other.txt", path)) == EEXIST, "\(name)")
                 #expect(failure(rename("\(directory)/other.txt", path)) == EACCES, "\(name)")
-                if name != ".#plan.txt" {
+                if name == ".plan.txt.swp" {
                     for flags in [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_WRONLY | O_CREAT] {
                         #expect(failure(open(path, flags, 0o644)) == EACCES, "\(name) \(flags)")
                     }
@@ -100,6 +102,55 @@ import Testing
             close(document)
             try fleet.settle()
             #expect(try fleet.names(0, "dir") == ["other.txt", "plan.txt"])
+        }
+    }
+
+    @Test("who had the document first finds no owner file of those who came later")
+    func first() throws {
+        try with { fleet in
+            let paths = fleet.devices.map { "\($0.path)/dir" }
+            let document = try edit(fleet)
+            defer { close(document) }
+            try awaitLease(fleet, true)
+            let later = open("\(paths[1])/plan.txt", O_RDWR | O_CLOEXEC)
+            try #require(later >= 0)
+            defer { close(later) }
+            try awaitLease(fleet, true, on: 0)
+            for name in [".~lock.plan.txt#", ".plan.txt.swp"] {
+                #expect(failure(access("\(paths[0])/\(name)", F_OK)) == ENOENT, "\(name)")
+                #expect(failure(access("\(paths[1])/\(name)", F_OK)) == 0, "\(name)")
+            }
+        }
+    }
+
+    @Test("a program that reads the other's owner file and makes none does not edit the document")
+    func shows() throws {
+        try with { fleet in
+            let directory = "\(fleet.devices[1].path)/dir"
+            let lock = "\(directory)/.~lock.plan.txt#"
+            let document = try edit(fleet)
+            try awaitLease(fleet, true)
+            // Like LibreOffice, which then shows the document and keeps it open.
+            let shown = open("\(directory)/plan.txt", O_RDWR | O_CLOEXEC)
+            try #require(shown >= 0)
+            defer { close(shown) }
+            try awaitLease(fleet, true, on: 0)
+            #expect(text(lock)?.contains("ann") == true)
+            try awaitLease(fleet, false, on: 0)
+            // Another program that does not look at owner files edits it.
+            let other = try Beside(
+                running: "bash", ["-c", "exec 3<>plan.txt; read"], directory: directory)
+            try awaitLease(fleet, true, on: 0)
+            other.tell("")
+            _ = try other.waitForEnd()
+            try awaitLease(fleet, false, on: 0)
+            close(document)
+            try awaitLease(fleet, false)
+            // From now on this program edits it.
+            let own = open(lock, Self.exclusive, 0o644)
+            try #require(own >= 0)
+            close(own)
+            try awaitLease(fleet, true, on: 0)
         }
     }
 
@@ -162,6 +213,32 @@ import Testing
             defer { close(document) }
             try awaitLease(fleet, true)
             #expect(text(lock)?.contains("ann") == true)
+        }
+    }
+
+    @Test("LibreOffice's lock file that is opened for writing becomes one of this device's own")
+    func ignored() throws {
+        try with { fleet in
+            let document = try edit(fleet)
+            defer { close(document) }
+            try awaitLease(fleet, true)
+            let locks = fleet.devices.map { "\($0.path)/dir/.~lock.plan.txt#" }
+            let own = open(locks[1], O_RDWR | O_CLOEXEC)
+            try #require(own >= 0, "\(errno)")
+            #expect(write(own, "mine\n", 5) == 5)
+            close(own)
+            #expect(text(locks[1]) == "mine\n")
+            try awaitLease(fleet, true, on: 0)
+            // LibreOffice makes it anew with each save, and is not asked again.
+            #expect(unlink(locks[1]) == 0)
+            #expect(failure(access(locks[1], F_OK)) == ENOENT)
+            let again = open(locks[1], Self.exclusive, 0o644)
+            #expect(again >= 0)
+            close(again)
+            #expect(failure(access(locks[0], F_OK)) == ENOENT)
+            // It stays on this device.
+            try fleet.settle()
+            #expect(try fleet.names(0, "dir") == ["other.txt", "plan.txt"])
         }
     }
 

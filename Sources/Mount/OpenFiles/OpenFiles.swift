@@ -101,6 +101,18 @@ final class OpenFiles: RequestGroup {
         }
     }
 
+    /// Whether another program than these processes has the file open for writing.
+    func isWritten(_ node: Node, exceptBy processes: Set<Int32>) -> Bool {
+        handles.numbers.contains { number in
+            guard let handle = try? handles.find(number), handle.writes, handle.node === node else {
+                return false
+            }
+            return ProcessAncestry.process(of: handle.caller.process).map {
+                !processes.contains($0)
+            } ?? true
+        }
+    }
+
     /// Closes the remaining handles at unmount. The kernel then drops undelivered requests,
     /// including releases, and each of those may end a save. Each release counts as earlier than
     /// every open, so that contents kept at an open become saves.

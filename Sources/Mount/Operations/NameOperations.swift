@@ -76,9 +76,10 @@ final class NameOperations: RequestGroup {
         }
     }
 
-    /// Creates a name by calling `body`, and replies with the new node.
-    private func make(
+    /// Creates a name by calling `body`, and replies with the new node, or with `error`.
+    func make(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
+        answering error: Errno? = nil,
         _ body: @escaping @Sendable (Int32, UnsafePointer<CChar>, Caller) throws(Errno) -> Void
     ) {
         parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
@@ -95,7 +96,12 @@ final class NameOperations: RequestGroup {
             volume.events.created(
                 Place(descriptor: directory.raw, inode: parent.inode, name: name), status: status,
                 by: callers.actor(caller))
-            reply(request, entered, status)
+            if let error {
+                tree.nodes.forget(entered.node.id)
+                request.refuse(error)
+            } else {
+                reply(request, entered, status)
+            }
             madeOwnerFiles.made(name, in: parent, by: caller.process)
         }
     }

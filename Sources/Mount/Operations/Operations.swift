@@ -202,6 +202,7 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
         let changes = flags & (O_ACCMODE | O_TRUNC) != O_RDONLY
         if changes, request.isRefusedAsReadOnly() { return }
         if VersionNodes.isVirtual(id) {
+            if changes, request.driver.ownerFiles.openForWriting(request, id) { return }
             return request.driver.versions.open(request, id, flags: flags)
         }
         request.driver.opens.open(request, id, flags: flags)

@@ -11,6 +11,7 @@ struct RequestParts: Sendable {
     let fetcher: ContentFetcher
     let staleSaves: StaleSaves
     let madeOwnerFiles: MadeOwnerFiles
+    let ownerFileReaders: OwnerFileReaders
 }
 
 /// A type that carries out requests, and uses the shared parts as its own.
@@ -28,4 +29,5 @@ extension RequestGroup {
     var fetcher: ContentFetcher { parts.fetcher }
     var staleSaves: StaleSaves { parts.staleSaves }
     var madeOwnerFiles: MadeOwnerFiles { parts.madeOwnerFiles }
+    var ownerFileReaders: OwnerFileReaders { parts.ownerFileReaders }
 }

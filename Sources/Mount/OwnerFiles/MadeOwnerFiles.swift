@@ -13,12 +13,13 @@ final class MadeOwnerFiles: Sendable {
     }
 
     private let tree: Tree
+    private let readers: OwnerFileReaders
     /// The thread that made each.
     private let makers = Mutex<[Entry: Int32]>([:])
     /// More than these are not noted.
     private static let limit = 1024
 
-    init(_ tree: Tree) { self.tree = tree }
+    init(_ tree: Tree, readers: OwnerFileReaders) { (self.tree, self.readers) = (tree, readers) }
 
     /// To be called when a program has made a name.
     func made(_ name: UnsafePointer<CChar>, in directory: Node, by thread: Int32) {
@@ -27,6 +28,7 @@ final class MadeOwnerFiles: Sendable {
         makers.withLock { makers in
             if makers.count < MadeOwnerFiles.limit { makers[entry] = thread }
         }
+        readers.made(entry.name, in: directory, by: thread)
         tree.volume.openDocuments.poke()
     }
 

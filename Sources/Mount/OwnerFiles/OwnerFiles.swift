@@ -65,6 +65,48 @@ final class OwnerFiles: RequestGroup {
         }
     }
 
+    /// Handles the opening of LibreOffice's owner file for writing, by which it ignores the owner:
+    /// makes a file of the program's own, and hides the owner until the lease ends. The kernel
+    /// repeats the open because of ESTALE, and finds that file. Returns false for another node.
+    func openForWriting(_ request: Request, _ id: UInt64) -> Bool {
+        guard let node = try? nodes.find(id), let file = node.ownerFile,
+            OwnerFileName(file.name)?.format == .libreOffice
+        else { return false }
+        let (caller, mode) = (request.caller, node.status.st_mode)
+        parking.park(
+            request, on: .questions,
+            { () throws(Errno) in
+                guard let directory = self.tree.nodes[file.directory] else { throw .stale }
+                return self.find(file.name, in: directory)?.owner.document
+            },
+            answer: { [self] request, document in
+                // Other requests must not occupy a thread of this lane.
+                parking.soon { [self] in
+                    cl_thread_serve(caller.unique, caller.group)
+                    file.name.withCString { name in
+                        make(name, of: file, mode: mode, hiding: document, request)
+                    }
+                }
+            })
+        return true
+    }
+
+    private func make(
+        _ name: UnsafePointer<CChar>, of file: OwnerFile, mode: mode_t,
+        hiding document: Identifier?, _ request: Request
+    ) {
+        names.make(request, in: file.directory, name, answering: .stale) {
+            [self] (directory, name, caller) throws(Errno) in
+            do throws(Errno) {
+                _ = try callers.create(for: caller) { cl_mknodat(directory, name, mode, 0) }
+            } catch {
+                // If another program has made one meanwhile, the kernel opens that.
+                throw error == .exists ? .stale : error
+            }
+            if let document { volume.openDocuments.dismiss(document) }
+        }
+    }
+
     /// Calls `answered` if the name is answered now, and `other` if it is not.
     private func distinguish(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
@@ -125,13 +167,14 @@ final class OwnerFiles: RequestGroup {
         return nil
     }
 
-    /// Who may read the document may read who has it open.
+    /// Who may read the document may read who has it open, and who may write it may ignore that.
     private func enter(_ found: Found, in directory: Node) -> VersionNode {
         let protection = found.protection
         var status = stat()
         (status.st_uid, status.st_gid) = (protection.owner, protection.group)
-        let readable = S_IFREG | mode_t(protection.mode) & 0o444
-        status.st_mode = found.file.isLink ? S_IFLNK | 0o777 : readable
+        let bits: mode_t = OwnerFileName(found.file.name)?.format == .libreOffice ? 0o666 : 0o444
+        let file = S_IFREG | mode_t(protection.mode) & bits
+        status.st_mode = found.file.isLink ? S_IFLNK | 0o777 : file
         status.st_nlink = 1
         status.st_size = off_t(found.file.bytes.count)
         status.st_blocks = 8

@@ -51,11 +51,13 @@ final class Driver: RequestGroup, @unchecked Sendable {
         let claims = RequestClaims(arbitration, tree: tree, callers: callers, parking: parking)
         passthrough = Passthrough(options: options, keepsAccessTimes: keepsAccessTimes, log: log)
         rings = RingTransport(isWanted: options.rings, log: log)
+        let ownerFileReaders = OwnerFileReaders(tree)
         parts = RequestParts(
             tree: tree, callers: callers, claims: claims, parking: parking, notifier: Notifier(),
             fetcher: ContentFetcher(volume, parking: parking, timers: arbitration.timers),
             staleSaves: StaleSaves(tree, incoming: applierGuard.incoming),
-            madeOwnerFiles: MadeOwnerFiles(tree))
+            madeOwnerFiles: MadeOwnerFiles(tree, readers: ownerFileReaders),
+            ownerFileReaders: ownerFileReaders)
         opens = OpenFiles(
             parts, passthrough: passthrough, negotiation: negotiation,
             keepsAccessTimes: keepsAccessTimes, log: log)

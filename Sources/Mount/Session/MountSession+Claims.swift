@@ -107,8 +107,15 @@ extension MountSession {
     /// those beside which editors have made an owner file.
     package func editedPaths(openFiles inodes: [UInt64]) -> [[Name]] {
         let nodes = driver.tree.nodes
-        let files = inodes.compactMap { inode in nodes.known(inode).flatMap { nodes.path(of: $0) } }
-        return files + driver.parts.madeOwnerFiles.documents
+        let files = inodes.compactMap { inode -> (node: Node, path: [Name])? in
+            guard let node = nodes.known(inode), let path = nodes.path(of: node) else { return nil }
+            return (node, path)
+        }
+        let readers = driver.parts.ownerFileReaders.processes(reading: Set(files.map(\.path)))
+        let edited = files.filter { file in
+            readers[file.path].map { driver.opens.isWritten(file.node, exceptBy: $0) } ?? true
+        }
+        return edited.map(\.path) + driver.parts.madeOwnerFiles.documents
     }
 
     /// The programs that have files open which others wait for, and the waiting ones. With a path,

@@ -340,7 +340,10 @@ final class VersionDirectories: RequestGroup {
             guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else {
                 throw node.ownerFile == nil ? .readOnly : .denied
             }
-            if node.ownerFile != nil { return answerOpen(request) }
+            if let file = node.ownerFile {
+                ownerFileReaders.opened(file, by: request.caller.process)
+                return answerOpen(request)
+            }
             fetcher.parkReaching(
                 request,
                 { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },

@@ -140,8 +140,10 @@ package final class OpenDocuments: Sendable {
     package var isAnyEditedElsewhere: Bool { elsewhere.contains { $0.use == .edits } }
 
     /// Who has the document at this path open for writing on other devices, in the order in which
-    /// they opened it, unless their owner files were removed here. It does not wait for the
-    /// recorder. A path into a package is no document.
+    /// they opened it, unless their owner files were removed here. If this device has it open for
+    /// writing, too, those who opened it later do not count: LibreOffice makes its owner file anew
+    /// with each save, and must not find that of somebody who came after it. It does not wait for
+    /// the recorder. A path into a package is no document.
     package func editors(at path: [Name]) throws(VolumeError) -> [OpenElsewhere] {
         let now = cl_clock_boottime_ns()
         let open = state.withLock { state in
@@ -157,7 +159,9 @@ package final class OpenDocuments: Sendable {
             else { return nil }
             return item.id
         }
-        return open.filter { $0.document == document }.sorted { $0.since < $1.since }
+        let ours = held.first { $0.document == document && $0.use == .edits }?.since ?? .max
+        return open.filter { $0.document == document && $0.since < ours }
+            .sorted { $0.since < $1.since }
     }
 
     /// Hides the owner files of a document until the leases that it has now end.
