@@ -102,6 +102,10 @@ class Mounts:
         self._changes.register(self._list, select.POLLPRI | select.POLLERR)
         self._points = self._read()
 
+    def fileno(self):
+        """Returns a descriptor that is in an exceptional condition after a change."""
+        return self._list.fileno()
+
     def points(self):
         """Returns the mount points as paths."""
         if self._changes.poll(0):

@@ -94,7 +94,7 @@ class VolumeStates:
         self._outdated = set()
         self._unanswered = 0
         self._pause = 0
-        self._began = 0.0
+        self._began = time.monotonic()
         self._round_milliseconds = 0
         self._conversation = Conversation(root, self._end, self._heard)
         self._conversation.ask("watch", path="", contents=True)
@@ -106,6 +106,8 @@ class VolumeStates:
         folder = self.folders.get(directory)
         if folder is None:
             folder = self.folders[directory] = Folder()
+            if self._unanswered == 0:
+                self._began = time.monotonic()
             self._ask_folder(directory)
             if len(self.folders) > VolumeStates.FOLDERS_MAX:
                 self._forget()

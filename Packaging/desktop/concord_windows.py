@@ -50,16 +50,15 @@ class Errand:
             if root not in self._conversations:
                 self._conversations[root] = Conversation(root, self._lost)
             self._conversations[root].ask(
-                self._verb, lambda answer, path=path: self._answered(path, answer),
-                self._progressed, path=concord_files.wire(path, root))
+                self._verb, self._answered, self._progressed, path=concord_files.wire(path, root))
 
     def _progressed(self, fraction, text):
         self._bar.set_fraction(fraction or 0)
         self._bar.set_text(text or "…")
 
-    def _answered(self, path, answer):
+    def _answered(self, answer):
         if not answer["ok"]:
-            self._failures.append(f"{os.path.basename(path)}: {answer['error']['message']}")
+            self._failures.append(answer["error"]["message"])
         # What could not be evicted is no error for the daemon, but people asked for it.
         for kept in answer.get("result", {}).get("kept", []):
             self._failures.append(kept["reason"])

@@ -1,0 +1,139 @@
+"""What file managers show of Concord's files, and what their menus do."""
+
+import os
+
+from session import (
+    Application, expect, fails, press, point, put, run, setting, shot, state, status, text, wait)
+
+MENU = [
+    "Versions…", "Settle Conflict…", "Keep on This Device", "Do Not Keep on This Device",
+    "Download Now", "Free Up Space", "Share…",
+]
+
+
+def check(fleet, session):
+    setting("org.nemo.preferences", "default-folder-viewer", "'list-view'")
+    setting("org.nemo.preferences", "confirm-trash", "false")
+    # Nemo reads a picture itself when the program for thumbnails may not (Desktop.md says so).
+    setting("org.nemo.preferences", "show-image-thumbnails", "'never'")
+    setting("org.nemo.list-view", "default-visible-columns", "['name', 'ConcordColumn::state']")
+    setting("org.nemo.list-view", "default-column-order", "['name', 'ConcordColumn::state']")
+    process = session.start("nemo", fleet.two)
+    nemo = Application("nemo")
+    check_states(fleet, nemo)
+    check_menu(fleet, nemo)
+    check_actions(fleet, nemo)
+    session.end(process)
+
+
+def check_states(fleet, nemo):
+    print("\n== States")
+    for name, words in {
+        "Letters": "Safe", "safe.txt": "Safe", "both.txt": "Conflict", "there.txt": "Only there",
+        "picture.png": "Only there",
+    }.items():
+        expect(f"Nemo shows that {name} is {words}", lambda: nemo.row(name) == [words])
+    shot("nemo-states")
+    run("fsctl", "offline", "--at", fleet.two)
+    put(fleet.two + "/new.txt", "new\n")
+    put(fleet.two + "/draft.swp", "not kept\n")
+    expect("a new file is only here", lambda: nemo.row("new.txt") == ["Only here"])
+    expect("a temporary file is not kept", lambda: nemo.row("draft.swp") == ["Not kept"])
+    run("fsctl", "online", "--at", fleet.two)
+    expect("it is safe when it has been sent", lambda: nemo.row("new.txt") == ["Safe"])
+    put(fleet.one + "/safe.txt", "changed at one\n")
+    expect(
+        "a change of the other device arrives and is safe",
+        lambda: text(fleet.two + "/safe.txt") == "changed at one\n"
+        and nemo.row("safe.txt") == ["Safe"])
+    os.remove(fleet.two + "/draft.swp")
+
+
+def open_menu(nemo, name):
+    """Opens the menu of a file, and returns the entry Concord in it."""
+    cell = wait(f"{name} is shown", lambda: nemo.named(name, "table cell"))
+    point(cell, 1)
+    point(cell, 3)
+    return lambda: nemo.named("Concord", "menu")
+
+
+def check_menu(fleet, nemo):
+    print("\n== Menu")
+    expect("a file in conflict has Concord's menu", open_menu(nemo, "both.txt"))
+    shot("nemo-menu")
+    expect("it has all entries", lambda: set(MENU) <= set(nemo.texts("menu item")))
+    press("Escape")
+
+
+def check_actions(fleet, nemo):
+    print("\n== Actions")
+    desktop = Application("concord-desktop")
+    choose(nemo, "safe.txt", "Free Up Space")
+    expect("Free Up Space leaves a file only there", lambda: (
+        state(fleet.two + "/safe.txt") == "dataless" and nemo.row("safe.txt") == ["Only there"]))
+    choose(nemo, "safe.txt", "Download Now")
+    expect("Download Now downloads it", lambda: (
+        state(fleet.two + "/safe.txt") == "current" and nemo.row("safe.txt") == ["Safe"]))
+    choose(nemo, "safe.txt", "Keep on This Device")
+    expect("a file that is kept cannot be evicted", lambda: is_pinned(fleet.two + "/safe.txt"))
+    choose(nemo, "safe.txt", "Free Up Space")
+    expect("a window says why its space is not freed", lambda: any(
+        "is pinned" in words for words in desktop.texts("label")))
+    shot("refusal")
+    desktop.click("Close", "push button")
+    choose(nemo, "safe.txt", "Do Not Keep on This Device")
+    expect("it can be evicted again", lambda: not is_pinned(fleet.two + "/safe.txt"))
+    run("fsctl", "download", fleet.two + "/safe.txt")
+
+    choose(nemo, "thrown.txt", "Versions…")
+    put(fleet.two + "/thrown.txt", "a second version\n")
+    expect("the window of versions shows a version that is saved meanwhile", lambda: (
+        [cell for cell in desktop.cells() if cell in ("1", "2 current")] == ["2 current", "1"]))
+    shot("versions")
+    select(desktop, "1")
+    desktop.click("Restore", "push button")
+    expect("Restore restores the selected version", lambda: (
+        text(fleet.two + "/thrown.txt") == "the contents of thrown.txt\n"))
+    press("alt+F4")
+
+    choose(nemo, "both.txt", "Share…")
+    wait("the members are shown", lambda: "anna (you)" in desktop.cells())
+    entry = wait("there is a field for a name", lambda: desktop.nodes("text"))[0]
+    entry.get_editable_text_iface().set_text_contents("bert")
+    desktop.click("Add", "push button")
+    expect("Share adds a member", lambda: (
+        "bert" in run("fsctl", "members", "--at", fleet.two) and "bert" in desktop.cells()))
+    shot("members")
+    press("alt+F4")
+
+    choose(nemo, "both.txt", "Settle Conflict…")
+    expect("the window of a conflict shows both versions", lambda: (
+        {"one", "two"} <= set(desktop.cells())))
+    shot("conflict")
+    select(desktop, "one")
+    desktop.click("Keep Selected", "push button")
+    fleet.sent()
+    expect("Keep Selected settles the conflict on both devices", lambda: all(
+        text(mount + "/both.txt") == "edited at one\n" and status(mount)["conflicts"] == 0
+        for mount in (fleet.one, fleet.two)))
+    expect("Nemo shows it", lambda: nemo.row("both.txt") == ["Safe"])
+    press("alt+F4")
+
+
+def choose(nemo, name, entry):
+    """Chooses an entry of Concord's menu for a file."""
+    wait("the menu is open", open_menu(nemo, name))
+    nemo.choose(entry, "menu item")
+    # The menu stays open if its entries were not chosen by the mouse.
+    press("Escape")
+    wait("the menu is closed", lambda: not nemo.named("Concord", "menu"))
+
+
+def select(desktop, words):
+    """Selects the row of a list that has these words."""
+    point(wait(f"{words} is in the list", lambda: desktop.named(words, "table cell")), 1)
+
+
+def is_pinned(path):
+    """Whether the daemon refuses to evict a file because it is to stay here."""
+    return fails("fsctl", "evict", path)

@@ -1,0 +1,2 @@
+def check(fleet, session):
+    pass
