@@ -36,6 +36,9 @@ class ConcordThunar(
         paths = [self._path(file) for file in files]
         if None in paths:
             return []
+        for path in paths:
+            # The answer is there for the next menu, and mostly for this one already.
+            self._folders.ask(path, lambda state: None)
         found = concord_menu.entries(
             list(zip(paths, (file.is_directory() for file in files))), self._folders)
         if not found:
@@ -44,10 +47,10 @@ class ConcordThunar(
             name="Concord::menu", label="Concord", tooltip="What Concord can do here", icon="")
         menu = Thunarx.Menu()
         top.set_menu(menu)
-        for entry, can_be_chosen in found:
+        # Thunar shows entries that cannot be chosen like others, so they are left out.
+        for entry in (entry for entry, can_be_chosen in found if can_be_chosen):
             item = Thunarx.MenuItem(
-                name=f"Concord::{entry.verb}", label=entry.label, tooltip=entry.tip, icon="",
-                sensitive=can_be_chosen)
+                name=f"Concord::{entry.verb}", label=entry.label, tooltip=entry.tip, icon="")
             item.connect("activate", lambda _, entry=entry: concord_menu.start(entry, paths))
             menu.append_item(item)
         return [top]

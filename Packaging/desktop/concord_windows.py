@@ -100,7 +100,7 @@ class VolumeWindow:
         self.window.connect("destroy", lambda _: Gtk.main_quit())
         self.box = Gtk.Box(orientation=Gtk.Orientation.VERTICAL, spacing=8, margin=12)
         self.window.add(self.box)
-        self.label = Gtk.Label(xalign=0, wrap=True, max_width_chars=80, selectable=True)
+        self.label = Gtk.Label(xalign=0, wrap=True, max_width_chars=80, no_show_all=True)
         self.box.pack_start(self.label, False, False, 0)
         self.build()
         self.conversation = Conversation(self.root, self._lost, lambda _: self.refresh())
@@ -113,6 +113,11 @@ class VolumeWindow:
 
     def refresh(self):
         """Asks the daemon for what the window shows."""
+
+    def say(self, words):
+        """Shows words above the list."""
+        self.label.set_text(words)
+        self.label.set_visible(bool(words))
 
     def table(self, *titles):
         """Adds a list with these columns; the last field of its rows is not shown."""
@@ -166,7 +171,7 @@ class VolumeWindow:
     def succeeded(self, answer):
         """Whether the daemon did what was asked; otherwise the window says why it did not."""
         if not answer["ok"]:
-            self.label.set_text(answer["error"]["message"])
+            self.say(answer["error"]["message"])
         return answer["ok"]
 
     def _lost(self, _):
@@ -262,9 +267,9 @@ class Conflict(VolumeWindow):
             return
         documents = answer["result"]["documents"]
         if not documents:
-            self.label.set_text("The conflict is settled.")
+            self.say("The conflict is settled.")
             return self.show([])
-        self.label.set_text(
+        self.say(
             "These versions were saved at once, and all are kept. The one that you keep becomes "
             "current on all devices; the others stay in the history.")
         versions = [documents[0]["current"]]
@@ -307,7 +312,7 @@ class Members(VolumeWindow):
     def _answered(self, answer):
         if not self.succeeded(answer):
             return
-        self.label.set_text("All members use the whole volume.")
+        self.say("All members use the whole volume.")
         self.show(
             [member["user"] + (" (you)" if member.get("here") else ""), member["role"],
              moment(member["since"]), member["user"]]
@@ -357,7 +362,7 @@ class Status(VolumeWindow):
         more = hub.get("unsent", 0) + hub.get("sending", 0) - len(waiting)
         if more > 0:
             waiting.append([f"{more} more changes", "have not been sent", None])
-        self.label.set_text(
+        self.say(
             hub.get("reason") or (
                 "Some changes are not at the hub yet." if waiting else "Everything is safe."))
         self.show(problems + waiting)

@@ -2,9 +2,12 @@
 
 import os
 
+from gi.repository import Gio, GLib
+
 from session import (
     Application, expect, fails, press, point, put, run, setting, shot, state, status, text, wait)
 
+THUMBNAILER = "org.freedesktop.thumbnails.Thumbnailer1"
 MENU = [
     "Versions…", "Settle Conflict…", "Keep on This Device", "Do Not Keep on This Device",
     "Download Now", "Free Up Space", "Share…",
@@ -23,7 +26,10 @@ def check(fleet, session):
     check_states(fleet, nemo)
     check_menu(fleet, nemo)
     check_actions(fleet, nemo)
+    check_trash(fleet, nemo)
     session.end(process)
+    check_thumbnails(fleet, session)
+    check_thunar(fleet, session)
 
 
 def check_states(fleet, nemo):
@@ -110,11 +116,12 @@ def check_actions(fleet, nemo):
     expect("the window of a conflict shows both versions", lambda: (
         {"one", "two"} <= set(desktop.cells())))
     shot("conflict")
-    select(desktop, "one")
+    other = next(cell for cell in desktop.cells() if cell.endswith(" in conflict"))
+    shown = text(fleet.two + "/both.txt")
+    select(desktop, other)
     desktop.click("Keep Selected", "push button")
-    fleet.sent()
     expect("Keep Selected settles the conflict on both devices", lambda: all(
-        text(mount + "/both.txt") == "edited at one\n" and status(mount)["conflicts"] == 0
+        text(mount + "/both.txt") not in ("", shown) and status(mount)["conflicts"] == 0
         for mount in (fleet.one, fleet.two)))
     expect("Nemo shows it", lambda: nemo.row("both.txt") == ["Safe"])
     press("alt+F4")
@@ -137,3 +144,90 @@ def select(desktop, words):
 def is_pinned(path):
     """Whether the daemon refuses to evict a file because it is to stay here."""
     return fails("fsctl", "evict", path)
+
+
+def check_trash(fleet, nemo):
+    print("\n== Trash")
+    file, other = fleet.two + "/thrown.txt", fleet.one + "/thrown.txt"
+    trash = fleet.two + "/.Trash-1000"
+    contents = text(file)
+    point(wait("thrown.txt is shown", lambda: nemo.named("thrown.txt", "table cell")), 1)
+    press("Delete")
+    expect("Delete moves a file to the trash of the volume", lambda: (
+        os.path.exists(trash + "/files") and os.listdir(trash + "/files") == ["thrown.txt"] and not os.path.exists(file)))
+    expect("it is gone on the other device", lambda: not os.path.exists(other))
+    expect("the trash stays on its device", lambda: (
+        ".Trash-1000" not in os.listdir(fleet.one)
+        and fails("fsctl", "status", trash + "/files/thrown.txt")))
+    press("ctrl+z")
+    expect("Undo brings it back on both devices", lambda: all(
+        os.path.exists(path) and text(path) == contents for path in (file, other)))
+    file = fleet.two + "/there.txt"
+    run("gio", "trash", file)
+    expect("a file that is only there can be thrown away, too", lambda: (
+        not os.path.exists(file) and not os.path.exists(fleet.one + "/there.txt")))
+    address = wait("the trash lists it", lambda: next((
+        line.split("\t")[0] for line in run("gio", "trash", "--list").splitlines()
+        if line.endswith("\t" + file)), None))
+    run("gio", "trash", "--restore", address)
+    expect("it comes back from the trash with its contents on both devices", lambda: all(
+        os.path.exists(mount + "/there.txt")
+        and text(mount + "/there.txt") == "the contents of there.txt\n"
+        for mount in (fleet.one, fleet.two)))
+
+
+def check_thumbnails(fleet, session):
+    print("\n== Thumbnails")
+    picture = fleet.two + "/picture.png"
+    address = Gio.File.new_for_path(picture).get_uri()
+    answers = []
+    session.bus.signal_subscribe(
+        None, THUMBNAILER, None, None, None, Gio.DBusSignalFlags.NONE,
+        lambda *arguments: answers.append(arguments[4]))
+    session.call(
+        THUMBNAILER, "/org/freedesktop/thumbnails/Thumbnailer1", THUMBNAILER, "Queue",
+        "asasssu", [address], ["image/png"], "normal", "default", 0)
+
+    def has_answered():
+        while GLib.MainContext.default().iteration(False):
+            pass
+        return "Finished" in answers
+
+    expect("tumbler gives up a picture that is only there", has_answered)
+    assert "Ready" not in answers, answers
+    expect("GNOME's thumbnailer gives it up, too", lambda: fails(
+        "gdk-pixbuf-thumbnailer", "-s", "128", address, "/tmp/thumbnail.png"))
+    assert state(picture) == "dataless"
+    run("fsctl", "download", picture)
+    run("gdk-pixbuf-thumbnailer", "-s", "128", address, "/tmp/thumbnail.png")
+    print("ok: a picture that is here has a thumbnail")
+    run("fsctl", "evict", picture)
+
+
+def check_thunar(fleet, session):
+    print("\n== Thunar")
+    run("xfconf-query", "-c", "thunar", "-n", "-p", "/last-view", "-t", "string", "-s",
+        "ThunarDetailsView")
+    fleet.sent()
+    run("fsctl", "evict", fleet.two + "/there.txt")
+    process = session.start("thunar", fleet.two)
+    thunar = Application("thunar")
+    wait("Thunar shows the files", lambda: thunar.named("there.txt", "table cell"))
+    # The extension asks for the states of a folder when Thunar opens the first menu in it.
+    expect("a file has Concord's menu", open_menu(thunar, "both.txt"))
+    press("Escape")
+    expect("another file has it, too", open_menu(thunar, "there.txt"))
+    thunar.click("Concord", "menu")
+    expect("it has the entries that are due", lambda: (
+        {"Versions…", "Download Now", "Share…"} <= set(thunar.texts("menu item"))))
+    shot("thunar-menu")
+    assert "Free Up Space" not in thunar.texts("menu item")
+    thunar.click("Download Now", "menu item")
+    expect("Download Now downloads it", lambda: state(fleet.two + "/there.txt") == "current")
+    press("Escape")
+    point(thunar.named("there.txt", "table cell"), 1)
+    press("alt+Return")
+    expect("the properties have a page of Concord", lambda: "Concord" in thunar.texts("page tab"))
+    expect("it says where the contents are", lambda: (
+        "The hub has the current contents, and so has this device." in thunar.texts("label")))
+    session.end(process)
