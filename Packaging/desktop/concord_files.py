@@ -68,11 +68,30 @@ SENTENCES = {
 }
 
 
-def classify(state, durability, in_conflict, reaches_hub):
+class Hub:
+    """What the answer to a volume's `status` says about the way to the hub."""
+
+    def __init__(self, volume):
+        hub = volume.get("hub", {})
+        # If nothing waits any more, what is not at the hub was refused, such as a name that is not
+        # UTF-8.
+        waits = hub.get("unsent", 0) + hub.get("sending", 0) > 0
+        self._takes_some = hub.get("state") == "up" and (waits or hub.get("refused", 0) == 0)
+        self._stuck = list(hub.get("problems", {}))
+
+    def takes(self, relative):
+        """Whether the hub takes what is at a path from the root, or below it, at this moment."""
+        if not self._takes_some or not self._stuck:
+            return self._takes_some
+        path = printable(relative)
+        return not any(stuck == path or stuck.startswith(path + "/") for stuck in self._stuck)
+
+
+def classify(state, durability, in_conflict, is_taken):
     """Returns the state of a file from the daemon's words about it.
 
-    `state` and `durability` are those of the attributes and of the verb `status`; `reaches_hub`
-    says whether the daemon has a connection to the hub at this moment.
+    `state` and `durability` are those of the attributes and of the verb `status`; `is_taken` says
+    whether the hub takes the file at this moment.
     """
     if in_conflict:
         return State.CONFLICT
@@ -83,7 +102,7 @@ def classify(state, durability, in_conflict, reaches_hub):
     # The hub may have confirmed the contents of a file whose new name it does not know yet.
     if state == "current" and (durability is None or durability.split()[0] == "hub"):
         return State.SAFE
-    return State.MOVING if reaches_hub else State.HERE
+    return State.MOVING if is_taken else State.HERE
 
 
 # MARK: Paths
@@ -153,6 +172,11 @@ def unwired(name):
     return name if isinstance(name, str) else os.fsdecode(bytes.fromhex(name["hex"]))
 
 
+def printable(name):
+    """Returns a name or path for people, with a mark for each byte that is not UTF-8."""
+    return os.fsencode(name).decode(errors="replace")
+
+
 def root_of(path):
     """Returns the mount point of the volume that the path is on, as the specification says.
 
@@ -196,12 +220,8 @@ def state_of(path):
             return State.LOCAL
         state, durability = answer["state"], answer["durability"]
         in_conflict = answer.get("conflicts", 0) > 0
-    return classify(state, durability, in_conflict, reaches_hub(ask(root, "status")))
-
-
-def reaches_hub(volume):
-    """Returns whether the daemon has a connection to the hub, from the volume's `status`."""
-    return volume.get("hub", {}).get("state") == "up"
+    is_taken = Hub(ask(root, "status")).takes(os.path.relpath(path, root))
+    return classify(state, durability, in_conflict, is_taken)
 
 
 # MARK: The socket

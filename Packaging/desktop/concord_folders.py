@@ -90,7 +90,7 @@ class VolumeStates:
         self.root = root
         self.folders = collections.OrderedDict()
         self._changed, self._ended = changed, ended
-        self._reaches_hub = False
+        self._hub = concord_files.Hub({})
         self._outdated = set()
         self._unanswered = 0
         self._pause = 0
@@ -144,11 +144,14 @@ class VolumeStates:
     def _take(self, directory, folder, answer):
         before, states = folder.states, {}
         folder.has_documents = answer["ok"]
+        above = "" if directory == self.root else directory[len(self.root) + 1:] + "/"
         for group in answer.get("result", {}).get("groups", []):
-            state = concord_files.classify(
-                group["state"], group["durability"], group["conflicts"], self._reaches_hub)
-            for name in group["names"]:
-                states[concord_files.unwired(name)] = state
+            words = group["state"], group["durability"], group["conflicts"]
+            taken = concord_files.classify(*words, is_taken=True)
+            refused = concord_files.classify(*words, is_taken=False)
+            for name in map(concord_files.unwired, group["names"]):
+                is_taken = taken == refused or self._hub.takes(above + name)
+                states[name] = taken if is_taken else refused
         folder.states = states
         waiting, folder.waiting = folder.waiting, []
         for tell in waiting:
@@ -162,12 +165,10 @@ class VolumeStates:
     def _volume_answered(self, answer):
         if not answer["ok"]:
             return
-        reaches_hub = concord_files.reaches_hub(answer["result"])
-        has_changed = reaches_hub != self._reaches_hub
-        self._reaches_hub = reaches_hub
+        self._hub = concord_files.Hub(answer["result"])
         self._outdate(
             directory for directory, folder in self.folders.items()
-            if folder.states is not None and (has_changed or not folder.is_settled))
+            if folder.states is not None and not folder.is_settled)
 
     # MARK: Events
 

@@ -1,6 +1,7 @@
 """The volumes as accounts in the sidebar of file managers (org.freedesktop.CloudProviders)."""
 
 from concord_bus import BusObject
+from concord_files import printable
 
 PATH = "/local/concord/CloudProviders"
 IDLE, SYNCING, ERROR = 1, 2, 3
@@ -38,7 +39,7 @@ class Account(BusObject):
         return self.state.name
 
     def get_Path(self):
-        return self.state.root
+        return printable(self.state.root)
 
     def get_Icon(self):
         return "folder-remote"

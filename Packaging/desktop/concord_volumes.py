@@ -13,7 +13,10 @@ class VolumeState:
 
     def __init__(self, root, volume, conflicts):
         self.root = root
-        self.name = os.path.basename(root) or root
+        # Several volumes may have one name, so people see the mount point, as a shell writes it.
+        home = os.path.expanduser("~")
+        self.name = concord_files.printable(
+            "~" + root[len(home):] if root.startswith(home + "/") else root)
         self.hub = volume.get("hub", {})
         # The paths of the documents in conflict, from the root.
         self.conflicts = conflicts
@@ -24,6 +27,8 @@ class VolumeState:
         if self.hub.get("state") in ("signed out", "removed"):
             self.problems[self.hub["state"]] = self.hub["reason"]
         self.held = self.hub.get("held", 0)
+        # They stay here for ever, such as files whose names are not UTF-8.
+        self.refused = self.hub.get("refused", 0)
         self.unsafe = self.hub.get("unsent", 0) + self.hub.get("sending", 0)
 
     @property
@@ -35,8 +40,10 @@ class VolumeState:
         """What is not safe, in a few words."""
         if not self.hub:
             return "no hub: everything is only on this device"
-        if self.unsafe == 0:
+        if self.unsafe == 0 and self.refused == 0:
             words = "everything is safe"
+        elif self.unsafe == 0:
+            words = f"the hub does not take {self.refused} of the files"
         elif self.unsafe == 1:
             words = "1 change is not safe yet"
         else:

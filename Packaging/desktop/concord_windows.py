@@ -5,6 +5,7 @@ import os
 from gi.repository import Gio, GLib, Gtk
 
 import concord_files
+from concord_files import printable
 from concord_lines import Conversation
 
 
@@ -67,7 +68,7 @@ class Errand:
             self._finish()
 
     def _lost(self, conversation):
-        self._failures.append(f"The volume at {conversation.root} does not answer.")
+        self._failures.append(f"{printable(conversation.root)} does not answer.")
         self._finish()
 
     def _finish(self):
@@ -95,8 +96,8 @@ class VolumeWindow:
 
     def start(self):
         self.window = Gtk.Window(
-            title=self.TITLE.format(os.path.basename(self.path)), default_width=self.WIDTH,
-            default_height=self.HEIGHT)
+            title=self.TITLE.format(printable(os.path.basename(self.path))),
+            default_width=self.WIDTH, default_height=self.HEIGHT)
         self.window.connect("destroy", lambda _: Gtk.main_quit())
         self.box = Gtk.Box(orientation=Gtk.Orientation.VERTICAL, spacing=8, margin=12)
         self.window.add(self.box)
@@ -175,7 +176,8 @@ class VolumeWindow:
         return answer["ok"]
 
     def _lost(self, _):
-        say_error(self.window, "The volume does not answer", f"{self.root} is not mounted.")
+        say_error(
+            self.window, "The volume does not answer", f"{printable(self.root)} is not mounted.")
         self.status = 1
         self.window.destroy()
 
@@ -355,7 +357,7 @@ class Status(VolumeWindow):
         volume = answer["result"]
         hub = volume.get("hub", {})
         waiting = [
-            [concord_files.unwired(item["path"]), item["reason"], None]
+            [printable(concord_files.unwired(item["path"])), item["reason"], None]
             for item in hub.get("waiting", [])]
         problems = [[path, reason, None] for path, reason in hub.get("problems", {}).items()]
         problems += [["", sentence, None] for sentence in volume["problems"]]
