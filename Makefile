@@ -34,7 +34,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents test-desktop clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -82,6 +82,10 @@ test-agents: build ## use fsctl mcp with the reference client of the Model Conte
 	test -d .build/agents || python3 -m venv .build/agents
 	.build/agents/bin/pip install -q mcp==2.3.0
 	.build/agents/bin/python Tests/Agents/reference.py $(BIN)
+
+test-desktop: build ## as root: use file managers and the status icon on a Debian 12 without a screen; SHOTS=DIR keeps pictures
+	@Packaging/install-missing debootstrap
+	Tests/Desktop/run $(BIN) $(SHOTS)
 
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord

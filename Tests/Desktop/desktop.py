@@ -9,7 +9,7 @@ sys.path.append("/usr/share/concord/desktop")
 
 import filemanagers  # noqa: E402
 import statusicon  # noqa: E402
-from session import Fleet, Session, put, run  # noqa: E402
+from session import HOME, Fleet, Session, put, run  # noqa: E402
 
 
 def fill(fleet):
@@ -39,6 +39,8 @@ def main():
         session = Session()
         filemanagers.check(fleet, session)
         statusicon.check(fleet, session)
+        with open(f"{HOME}/session.log", errors="replace") as log:
+            assert "Traceback" not in log.read(), "an extension has failed: see session.log"
     finally:
         if session:
             session.close()

@@ -1,11 +1,13 @@
 """What file managers show of Concord's files, and what their menus do."""
 
 import os
+import sys
 
 from gi.repository import Gio, GLib
 
 from session import (
-    Application, expect, fails, press, point, put, run, setting, shot, state, status, text, wait)
+    Application, expect, fails, has_state, press, put, run, setting, shot, state, status,
+    text, wait)
 
 THUMBNAILER = "org.freedesktop.thumbnails.Thumbnailer1"
 MENU = [
@@ -15,6 +17,7 @@ MENU = [
 
 
 def check(fleet, session):
+    run("gio", "mime", "inode/directory", "nemo.desktop")
     setting("org.nemo.preferences", "default-folder-viewer", "'list-view'")
     setting("org.nemo.preferences", "confirm-trash", "false")
     # Nemo reads a picture itself when the program for thumbnails may not (Desktop.md says so).
@@ -30,6 +33,9 @@ def check(fleet, session):
     session.end(process)
     check_thumbnails(fleet, session)
     check_thunar(fleet, session)
+    check_nautilus(fleet, session)
+    check_caja(fleet, session)
+    check_emblems(fleet)
 
 
 def check_states(fleet, nemo):
@@ -44,9 +50,14 @@ def check_states(fleet, nemo):
     put(fleet.two + "/new.txt", "new\n")
     put(fleet.two + "/draft.swp", "not kept\n")
     expect("a new file is only here", lambda: nemo.row("new.txt") == ["Only here"])
+    odd = os.fsencode(fleet.two) + b"/\xff.txt"
+    put(odd, "a name that is not UTF-8\n")
     expect("a temporary file is not kept", lambda: nemo.row("draft.swp") == ["Not kept"])
     run("fsctl", "online", "--at", fleet.two)
     expect("it is safe when it has been sent", lambda: nemo.row("new.txt") == ["Safe"])
+    expect("a file that the hub does not take stays only here", lambda: (
+        nemo.row("\N{REPLACEMENT CHARACTER}.txt (invalid encoding)") == ["Only here"]))
+    os.remove(odd)
     put(fleet.one + "/safe.txt", "changed at one\n")
     expect(
         "a change of the other device arrives and is safe",
@@ -57,18 +68,18 @@ def check_states(fleet, nemo):
 
 def open_menu(nemo, name):
     """Opens the menu of a file, and returns the entry Concord in it."""
-    cell = wait(f"{name} is shown", lambda: nemo.named(name, "table cell"))
-    point(cell, 1)
-    point(cell, 3)
+    nemo.point(name, "table cell", 1, 3)
     return lambda: nemo.named("Concord", "menu")
 
 
 def check_menu(fleet, nemo):
     print("\n== Menu")
     expect("a file in conflict has Concord's menu", open_menu(nemo, "both.txt"))
+    nemo.point("Concord", "menu", 1)
+    wait("its entries are shown", lambda: nemo.named("Versions…", "menu item"))
     shot("nemo-menu")
     expect("it has all entries", lambda: set(MENU) <= set(nemo.texts("menu item")))
-    press("Escape")
+    press("Escape", "Escape")
 
 
 def check_actions(fleet, nemo):
@@ -82,6 +93,8 @@ def check_actions(fleet, nemo):
         state(fleet.two + "/safe.txt") == "current" and nemo.row("safe.txt") == ["Safe"]))
     choose(nemo, "safe.txt", "Keep on This Device")
     expect("a file that is kept cannot be evicted", lambda: is_pinned(fleet.two + "/safe.txt"))
+    # The question before may have evicted it, if it came before the pin.
+    wait("it is here", lambda: nemo.row("safe.txt") == ["Safe"])
     choose(nemo, "safe.txt", "Free Up Space")
     expect("a window says why its space is not freed", lambda: any(
         "is pinned" in words for words in desktop.texts("label")))
@@ -138,7 +151,7 @@ def choose(nemo, name, entry):
 
 def select(desktop, words):
     """Selects the row of a list that has these words."""
-    point(wait(f"{words} is in the list", lambda: desktop.named(words, "table cell")), 1)
+    desktop.point(words, "table cell", 1)
 
 
 def is_pinned(path):
@@ -151,10 +164,10 @@ def check_trash(fleet, nemo):
     file, other = fleet.two + "/thrown.txt", fleet.one + "/thrown.txt"
     trash = fleet.two + "/.Trash-1000"
     contents = text(file)
-    point(wait("thrown.txt is shown", lambda: nemo.named("thrown.txt", "table cell")), 1)
+    nemo.point("thrown.txt", "table cell", 1)
     press("Delete")
     expect("Delete moves a file to the trash of the volume", lambda: (
-        os.path.exists(trash + "/files") and os.listdir(trash + "/files") == ["thrown.txt"] and not os.path.exists(file)))
+        os.path.exists(trash + "/files/thrown.txt") and not os.path.exists(file)))
     expect("it is gone on the other device", lambda: not os.path.exists(other))
     expect("the trash stays on its device", lambda: (
         ".Trash-1000" not in os.listdir(fleet.one)
@@ -188,12 +201,8 @@ def check_thumbnails(fleet, session):
         THUMBNAILER, "/org/freedesktop/thumbnails/Thumbnailer1", THUMBNAILER, "Queue",
         "asasssu", [address], ["image/png"], "normal", "default", 0)
 
-    def has_answered():
-        while GLib.MainContext.default().iteration(False):
-            pass
-        return "Finished" in answers
-
-    expect("tumbler gives up a picture that is only there", has_answered)
+    expect("tumbler gives up a picture that is only there", lambda: (
+        turn() and "Finished" in answers))
     assert "Ready" not in answers, answers
     expect("GNOME's thumbnailer gives it up, too", lambda: fails(
         "gdk-pixbuf-thumbnailer", "-s", "128", address, "/tmp/thumbnail.png"))
@@ -225,9 +234,132 @@ def check_thunar(fleet, session):
     thunar.click("Download Now", "menu item")
     expect("Download Now downloads it", lambda: state(fleet.two + "/there.txt") == "current")
     press("Escape")
-    point(thunar.named("there.txt", "table cell"), 1)
+    thunar.point("there.txt", "table cell", 1)
     press("alt+Return")
     expect("the properties have a page of Concord", lambda: "Concord" in thunar.texts("page tab"))
     expect("it says where the contents are", lambda: (
         "The hub has the current contents, and so has this device." in thunar.texts("label")))
     session.end(process)
+
+
+def check_nautilus(fleet, session):
+    print("\n== Nautilus")
+    setting("org.gnome.nautilus.preferences", "default-folder-viewer", "'list-view'")
+    columns = "['name', 'ConcordColumn::state']"
+    setting("org.gnome.nautilus.list-view", "default-visible-columns", columns)
+    setting("org.gnome.nautilus.list-view", "default-column-order", columns)
+    process = session.start("nautilus", "--select", fleet.two + "/there.txt")
+    nautilus = Application("org.gnome.Nautilus")
+    for name, words in {"Letters": "Safe", "picture.png": "Only there"}.items():
+        expect(f"Nautilus shows that {name} is {words}", lambda: (
+            nautilus.row(name, "label") == [words]))
+    # A menu gives the focus to what the pointer is on.
+    run("xdotool", "mousemove", "999", "5")
+    press("shift+F10")
+    wait("the menu is open", lambda: nautilus.texts("menu item"))
+    walk(nautilus, "Concord", "Up")
+    press("Return")
+    walk(nautilus, "Free Up Space", "Down")
+    shot("nautilus-menu")
+    press("Return")
+    expect("Free Up Space leaves a file only there", lambda: (
+        state(fleet.two + "/there.txt") == "dataless"
+        and nautilus.row("there.txt", "label") == ["Only there"]))
+    assert state(fleet.two + "/picture.png") == "dataless"
+    session.end(process)
+
+
+def walk(program, name, key):
+    """Presses a key until an entry of a menu has the focus."""
+
+    def has_focus():
+        if any(has_state(node, "FOCUSED") and node.get_name() == name
+               for node in program.nodes("menu item")):
+            return True
+        press(key)
+
+    wait(f"{name} has the focus", has_focus)
+
+
+def check_caja(fleet, session):
+    print("\n== Caja")
+    setting("org.mate.caja.preferences", "default-folder-viewer", "'list-view'")
+    columns = "['name', 'ConcordColumn::state']"
+    setting("org.mate.caja.list-view", "default-visible-columns", columns)
+    setting("org.mate.caja.list-view", "default-column-order", columns)
+    process = session.start("caja", "--no-desktop", fleet.two)
+    caja = Application("caja")
+    for name, words in {"Letters": "Safe", "picture.png": "Only there"}.items():
+        expect(f"Caja shows that {name} is {words}", lambda: caja.row(name) == [words])
+    expect("a file has Concord's menu", open_menu(caja, "safe.txt"))
+    caja.choose("Free Up Space", "menu item")
+    expect("Free Up Space leaves it only there", lambda: (
+        state(fleet.two + "/safe.txt") == "dataless" and caja.row("safe.txt") == ["Only there"]))
+    shot("caja")
+    session.end(process)
+
+
+class ShownFile:
+    """A file as a file manager hands it to an extension, with what the extension says of it."""
+
+    def __init__(self, path):
+        self._path = path
+        self.forget()
+
+    def forget(self):
+        self.emblems, self.attributes, self.is_outdated = [], {}, False
+
+    def get_location(self):
+        return Gio.File.new_for_path(self._path)
+
+    def weak_ref(self):
+        return lambda: self
+
+    def add_emblem(self, name):
+        self.emblems.append(name)
+
+    def add_string_attribute(self, name, text):
+        self.attributes[name] = text
+
+    def invalidate_extension_info(self):
+        self.is_outdated = True
+
+
+def check_emblems(fleet):
+    print("\n== Emblems")
+    # Assistive technology does not know emblems, so the extension is asked here.
+    sys.path.append("/usr/share/nemo-python/extensions")
+    from concord_extension import ConcordExtension, Host
+    extension = ConcordExtension()
+
+    def emblem(name):
+        file = ShownFile(f"{fleet.two}/{name}")
+        states = []
+        extension._folders.ask(f"{fleet.two}/{name}", states.append)
+        wait("the state is known", lambda: turn() and states)
+        assert extension.update_file_info_full(
+            extension, None, None, file) == Host.OperationResult.COMPLETE
+        return file
+
+    put(fleet.two + "/draft.swp", "not kept\n")
+    for name, icon in {
+        "both.txt": ["emblem-default"], "picture.png": ["emblem-concord-only-there"],
+        "draft.swp": [],
+    }.items():
+        expect(f"{name} has the emblems {icon}", lambda: emblem(name).emblems == icon)
+    file = emblem("both.txt")
+    run("fsctl", "offline", "--at", fleet.two)
+    put(fleet.two + "/both.txt", "changed\n")
+    expect("Nemo is told that the state has changed", lambda: turn() and file.is_outdated)
+    expect("and that it is only here", lambda: (
+        emblem("both.txt").emblems == ["emblem-concord-only-here"]))
+    run("fsctl", "online", "--at", fleet.two)
+    os.remove(fleet.two + "/draft.swp")
+    expect("it is safe again", lambda: emblem("both.txt").emblems == ["emblem-default"])
+
+
+def turn():
+    """Lets GLib's main loop do what is due; returns True."""
+    while GLib.MainContext.default().iteration(False):
+        pass
+    return True

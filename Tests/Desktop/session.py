@@ -19,8 +19,12 @@ def wait(what, condition):
     """Waits until the condition has a value that is not empty, and returns that."""
     end = time.monotonic() + 60
     while True:
-        if value := condition():
-            return value
+        try:
+            if value := condition():
+                return value
+        except GLib.Error:
+            # A window changed while it was looked at. The next look sees what is there then.
+            pass
         if time.monotonic() > end:
             shot("failed")
             raise SystemExit(f"FAILED: {what}")
@@ -53,8 +57,8 @@ def shot(name):
     if "DISPLAY" in os.environ:
         os.makedirs(SHOTS, exist_ok=True)
         subprocess.run(
-            ["import", "-window", "root", "-colors", "200", f"PNG8:{SHOTS}/{name}.png"],
-            timeout=60)
+            ["import", "-window", "root", "-trim", "+repage", "-colors", "200",
+             f"PNG8:{SHOTS}/{name}.png"], timeout=60)
 
 
 class Fleet:
@@ -131,10 +135,11 @@ class Session:
         os.makedirs(runtime, mode=0o700)
         os.environ.update(
             XDG_RUNTIME_DIR=runtime, GTK_MODULES="gail:atk-bridge", GSETTINGS_BACKEND="keyfile",
-            GDK_BACKEND="x11", GTK_A11Y="atspi", PYTHONDONTWRITEBYTECODE="1")
+            GDK_BACKEND="x11", GTK_A11Y="atspi", GSK_RENDERER="cairo",
+            PYTHONDONTWRITEBYTECODE="1")
         reader, writer = os.pipe()
         self.start(
-            "Xvfb", "-displayfd", str(writer), "-screen", "0", "1000x600x24", "-nolisten", "tcp",
+            "Xvfb", "-displayfd", str(writer), "-screen", "0", "1000x760x24", "-nolisten", "tcp",
             pass_fds=[writer])
         os.close(writer)
         os.environ["DISPLAY"] = ":" + os.fdopen(reader).readline().strip()
@@ -184,10 +189,6 @@ def setting(schema, key, value):
 # MARK: Windows
 
 
-class Gone(Exception):
-    """What was looked at is not there any more."""
-
-
 def below(node, depth=0):
     """All that is shown in a window."""
     yield node
@@ -220,7 +221,6 @@ class Application:
                     program.clear_cache()
                     found += [node for node in below(program) if node.get_role_name() in roles]
         except GLib.Error:
-            # It changed while it was read. The next look will see what is there then.
             return []
         return found
 
@@ -232,42 +232,49 @@ class Application:
     def texts(self, *roles):
         return [node.get_name() for node in self.nodes(*roles)]
 
-    def cells(self):
+    def cells(self, role="table cell"):
         """The texts of the cells of all lists, without empty ones."""
-        return [name for name in self.texts("table cell") if name]
+        return [name for name in self.texts(role) if name]
 
-    def row(self, name, count=1):
-        """The texts that follow a file's name in its row."""
-        cells = self.cells()
+    def row(self, name, role="table cell"):
+        """The text that follows a file's name in its row."""
+        cells = self.cells(role)
         if name in cells:
-            at = cells.index(name)
-            return cells[at + 1:at + 1 + count]
+            return cells[cells.index(name) + 1:][:1]
 
     def click(self, name, *roles):
         """Does the action of a button or of an entry of a menu."""
-        node = wait(f"{name} is shown by {self.name}", lambda: self.named(name, *roles))
-        node.get_action_iface().do_action(0)
+        wait(f"{name} is shown by {self.name}", lambda: act(self.named(name, *roles)))
 
     def choose(self, name, *roles):
         """Does the action of an entry in a menu that need not be open."""
-        node = wait(
-            f"{name} is in the menu of {self.name}",
-            lambda: self.named(name, *roles, shown=False))
-        node.get_action_iface().do_action(0)
+        wait(
+            f"{name} can be chosen in the menu of {self.name}",
+            lambda: act(self.named(name, *roles, shown=False)))
+
+    def point(self, name, role, *buttons):
+        """Clicks on something with the mouse."""
+        place = wait(f"{name} is shown by {self.name}", lambda: at(self.named(name, role)))
+        run("xdotool", "mousemove", *place)
+        for button in buttons:
+            run("xdotool", "click", str(button))
+
+
+def act(node):
+    """Does the action of what can be chosen; returns whether it could."""
+    return node and has_state(node, "SENSITIVE") and node.get_action_iface().do_action(0)
 
 
 def at(node):
     """A place on the screen within something that is shown."""
+    if not node:
+        return None
     box = node.get_component_iface().get_extents(Atspi.CoordType.SCREEN)
     return str(box.x + min(40, box.width // 2)), str(box.y + box.height // 2)
 
 
 def press(*keys):
     run("xdotool", "key", *keys)
-
-
-def point(node, button):
-    run("xdotool", "mousemove", *at(node), "click", str(button))
 
 
 if sys.flags.optimize:
