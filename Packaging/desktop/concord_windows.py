@@ -45,13 +45,18 @@ class Errand:
         self._bar = Gtk.ProgressBar(show_text=True, margin=18, text="…")
         self._window.add(self._bar)
         # What is done at once needs no window.
-        GLib.timeout_add(700, self._window.show_all)
+        self._pause = GLib.timeout_add(700, self._show)
         for path in self._paths:
             root = self._mounts.root(path)
             if root not in self._conversations:
                 self._conversations[root] = Conversation(root, self._lost)
             self._conversations[root].ask(
                 self._verb, self._answered, self._progressed, path=concord_files.wire(path, root))
+
+    def _show(self):
+        self._pause = 0
+        self._window.show_all()
+        return GLib.SOURCE_REMOVE
 
     def _progressed(self, fraction, text):
         self._bar.set_fraction(fraction or 0)
@@ -72,6 +77,8 @@ class Errand:
         self._finish()
 
     def _finish(self):
+        if self._pause:
+            GLib.source_remove(self._pause)
         self._window.destroy()
         if self._failures:
             self.status = 1

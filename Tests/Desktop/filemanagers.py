@@ -5,6 +5,7 @@ import sys
 
 from gi.repository import Gio, GLib
 
+import concord_menu
 from session import (
     Application, expect, fails, has_state, press, put, run, setting, shot, state, status,
     text, wait)
@@ -36,6 +37,7 @@ def check(fleet, session):
     check_nautilus(fleet, session)
     check_caja(fleet, session)
     check_emblems(fleet)
+    check_dolphin()
 
 
 def check_states(fleet, nemo):
@@ -356,6 +358,23 @@ def check_emblems(fleet):
     run("fsctl", "online", "--at", fleet.two)
     os.remove(fleet.two + "/draft.swp")
     expect("it is safe again", lambda: emblem("both.txt").emblems == ["emblem-default"])
+
+
+def check_dolphin():
+    print("\n== Dolphin")
+    menu = GLib.KeyFile()
+    menu.load_from_file(
+        "/usr/share/kio/servicemenus/concord-dolphin.desktop", GLib.KeyFileFlags.NONE)
+    verbs = menu.get_value("Desktop Entry", "Actions").strip(";").split(";")
+    entries = {
+        verb: (
+            menu.get_value(f"Desktop Action {verb}", "Name"),
+            menu.get_value(f"Desktop Action {verb}", "Exec").rpartition(" ")[0])
+        for verb in verbs}
+    assert entries == {
+        entry.verb: (entry.label.replace("_", ""), f"{concord_menu.PROGRAM} {entry.verb} --")
+        for entry in concord_menu.ENTRIES}, entries
+    print("ok: its menu has the entries of the others")
 
 
 def turn():
