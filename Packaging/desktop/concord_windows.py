@@ -79,6 +79,7 @@ class Errand:
     def _finish(self):
         if self._pause:
             GLib.source_remove(self._pause)
+            self._pause = 0
         self._window.destroy()
         if self._failures:
             self.status = 1

@@ -61,6 +61,17 @@ def check_states(fleet, nemo):
         nemo.row("\N{REPLACEMENT CHARACTER}.txt (invalid encoding)") == ["Only here"]))
     os.remove(odd)
     put(fleet.one + "/safe.txt", "changed at one\n")
+    run("fsctl", "limit", "--up", "20", "--at", fleet.two)
+    with open(fleet.two + "/slow.bin", "wb") as file:
+        file.write(os.urandom(1 << 20))
+    expect("a file that is being sent moves", lambda: nemo.row("slow.bin") == ["Moving"])
+    run("fsctl", "limit", "--up", "0", "--at", fleet.two)
+    expect("then it is safe", lambda: nemo.row("slow.bin") == ["Safe"])
+    fleet.stop_hub()
+    put(fleet.two + "/new.txt", "without a hub\n")
+    expect("without a connection it is only here", lambda: nemo.row("new.txt") == ["Only here"])
+    fleet.start_hub()
+    expect("with one it is safe again", lambda: nemo.row("new.txt") == ["Safe"])
     expect(
         "a change of the other device arrives and is safe",
         lambda: text(fleet.two + "/safe.txt") == "changed at one\n"

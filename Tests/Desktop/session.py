@@ -70,14 +70,20 @@ class Fleet:
         for user in self.users:
             run("concord", "hub", "user", "add", user, "--data", "hub")
         self.log = open("hub.log", "w")
-        self.start_hub("127.0.0.1:0")
+        self.address = "127.0.0.1:0"
+        self.start_hub()
+        self.address = self.url.split("//")[1]
         self.one, self.two = self._mount("one"), self._mount("two")
 
-    def start_hub(self, address):
+    def start_hub(self):
         self.hub = subprocess.Popen(
-            ["concord", "hub", "--data", "hub", "--listen", address], stdout=self.log,
+            ["concord", "hub", "--data", "hub", "--listen", self.address], stdout=self.log,
             stderr=self.log)
         self.url = wait("the hub listens", self._listening)
+
+    def stop_hub(self):
+        self.hub.terminate()
+        self.hub.wait(60)
 
     def _listening(self):
         with open("hub.log") as log:
@@ -103,8 +109,7 @@ class Fleet:
     def close(self):
         for mount in (self.one, self.two):
             run("concord", "unmount", mount)
-        self.hub.terminate()
-        self.hub.wait(60)
+        self.stop_hub()
 
 
 def status(path):
