@@ -1,11 +1,14 @@
 """What file managers show of Concord's files, and what their menus do."""
 
 import os
+import signal
 import sys
 
 from gi.repository import Gio, GLib
 
 import concord_menu
+from concord_files import State
+from concord_folders import FolderStates
 from session import (
     Application, expect, fails, has_state, press, put, run, setting, shot, state, status,
     text, wait)
@@ -37,6 +40,7 @@ def check(fleet, session):
     check_nautilus(fleet, session)
     check_caja(fleet, session)
     check_emblems(fleet)
+    check_stopped(fleet)
     check_dolphin()
 
 
@@ -369,6 +373,26 @@ def check_emblems(fleet):
     run("fsctl", "online", "--at", fleet.two)
     os.remove(fleet.two + "/draft.swp")
     expect("it is safe again", lambda: emblem("both.txt").emblems == ["emblem-default"])
+
+
+def check_stopped(fleet):
+    print("\n== A stopped daemon")
+    process = status(fleet.two)["process"]
+    folders, states = FolderStates(lambda path: None), []
+
+    def is_stopped():
+        return text(f"/proc/{process}/stat").split()[2] == "T"
+
+    os.kill(process, signal.SIGSTOP)
+    try:
+        wait("the daemon is stopped", is_stopped)
+        is_known = folders.ask(fleet.two + "/both.txt", states.append)
+        turn()
+        assert is_stopped() and not is_known and not states
+    finally:
+        os.kill(process, signal.SIGCONT)
+    print("ok: a daemon that does not answer keeps no file manager waiting")
+    expect("its answer comes later", lambda: turn() and states == [State.SAFE])
 
 
 def check_dolphin():
