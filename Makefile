@@ -36,7 +36,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents test-office clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents test-desktop test-office clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -89,6 +89,10 @@ test-office: build ## as root: two people work in LibreOffice on two devices, in
 	@Packaging/install-missing debootstrap python3
 	Tests/Desktop/root "$(OFFICE_ROOT)" $(OFFICE_PACKAGES)
 	Tests/Desktop/office.py $(BIN) "$(OFFICE_ROOT)" $(if $(SHOTS),--picture $(SHOTS)/libreoffice.png)
+
+test-desktop: build ## as root: use file managers and the status icon on a Debian 12 without a screen; SHOTS=DIR keeps pictures
+	@Packaging/install-missing debootstrap
+	Tests/Desktop/run $(BIN) $(SHOTS)
 
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord
