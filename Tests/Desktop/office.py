@@ -36,7 +36,8 @@ WINDOWS = ("frame", "dialog", "alert", "file chooser")
 # keeps a copy of what it replaces.
 SETTINGS = {
     "Office.Common/Misc": {"FirstRun": "false", "ShowTipOfTheDay": "false"},
-    "Office.Common/Save/Document": {"CreateBackup": "true"},
+    "Office.Common/Save/Document": {
+        "CreateBackup": "true", "AutoSave": "true", "AutoSaveTimeIntervall": "1"},
     "Office.Recovery/AutoSave": {"Enabled": "true", "TimeIntervall": "1"},
     "Setup/Product": {"ooSetupLastVersion": "7.4"},
 }
@@ -164,6 +165,12 @@ class Person:
             with open(f"/proc/{process}/cmdline") as file:
                 if "soffice.bin" in (line := file.read()) and profile in line:
                     os.kill(process, number)
+
+    def has_kept(self):
+        """Whether LibreOffice has kept something, and has written down where."""
+        with open(os.path.join(self.profile, "user/registrymodifications.xcu")) as file:
+            known = file.read()
+        return any(f"user/backup/{name}" in known for name in os.listdir(self.backup))
 
     def recovers(self, name, text):
         """Lets LibreOffice recover a document, in which there is this text then."""
@@ -328,6 +335,21 @@ class Office:
         self.zoe.quits()
         self.zoe.expect_versions("crashed.odt", 2)
 
+    def autosaved(self):
+        """What LibreOffice keeps by itself is no version; what it recovers is one when saved."""
+        self.document("auto.odt")
+        self.zoe.opens("auto.odt")
+        self.zoe.edits("Not saved. ")
+        until("LibreOffice keeps what is not saved", self.zoe.has_kept, seconds=300)
+        self.zoe.receives(signal.SIGKILL)
+        until("Zoë's program has ended", lambda: self.zoe.office.poll() is not None)
+        self.zoe.expect_versions("auto.odt", 1)
+        self.zoe.start("auto.odt")
+        self.zoe.recovers("auto.odt", "Not saved. The plan.")
+        self.zoe.saves("auto.odt", "Now it is. ")
+        self.zoe.quits()
+        self.zoe.expect_versions("auto.odt", 2)
+
     def formats(self):
         """Other formats and copies are documents like any other, and temporary files stay here."""
         self.document("letter.odt")
@@ -363,7 +385,7 @@ class Office:
             print(f"ok: {getattr(self, name).__doc__}", flush=True)
 
 
-SCENARIOS = ["named", "saved", "ignored", "closed", "killed", "crashed", "formats"]
+SCENARIOS = ["named", "saved", "ignored", "closed", "killed", "crashed", "autosaved", "formats"]
 
 
 def arguments():
