@@ -277,7 +277,7 @@ class Conflict(VolumeWindow):
             return
         documents = answer["result"]["documents"]
         if not documents:
-            self.say("The conflict is settled.")
+            self.say("No versions of this document are in conflict.")
             return self.show([])
         self.say(
             "These versions were saved at once, and all are kept. The one that you keep becomes "

@@ -153,6 +153,8 @@ def check_actions(fleet, nemo):
     expect("Keep Selected settles the conflict on both devices", lambda: all(
         text(mount + "/both.txt") not in ("", shown) and status(mount)["conflicts"] == 0
         for mount in (fleet.one, fleet.two)))
+    expect("its window says so", lambda: (
+        "No versions of this document are in conflict." in desktop.texts("label")))
     expect("Nemo shows it", lambda: nemo.row("both.txt") == ["Safe"])
     press("alt+F4")
 
