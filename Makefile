@@ -36,7 +36,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents test-desktop test-office clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-pages bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents test-desktop test-office clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -100,6 +100,9 @@ bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connect
 
 bench-seen: build ## measure how soon a document that is opened on one device is shown as open on another
 	Tests/Bench/seen-elsewhere.py $(BIN)/concord
+
+bench-pages: build test-deps ## measure how long a hub takes for the pages of a volume with ITEMS (1000000) items
+	Tests/Bench/pages.py $(BIN)/concord $(ITEMS)
 
 bench-move: test-deps ## move a hub of MOVE_ITEMS (100000) and MOVE_BYTES (10 GB) there and back while a device saves, and measure its pauses
 	CONCORD_MOVE_ITEMS=$(MOVE_ITEMS) CONCORD_MOVE_BYTES=$(MOVE_BYTES) Tests/run --filter LargeMoveTests

@@ -165,13 +165,13 @@ class Device:
         return self.operation(item, {"do": "create", "create": {
             "kind": 2, "attributes": {}, "placement": self.placement(name, parent)}})
 
-    def make(self, data, chunk):
-        """Creates a file with an uploaded chunk. Returns its id and the answer."""
-        item, revision = ("%032x" % random.getrandbits(128) for _ in range(2))
+    def creation(self, data, chunk, name, parent="0" * 32):
+        """Returns the change that creates a file with an uploaded chunk, and its content."""
+        revision = "%032x" % random.getrandbits(128)
         note = dict.fromkeys(("deviceName", "person", "program", "name"), "x")
         note.update(modified=1, saved=1)
         create = {
-            "kind": 1, "attributes": {}, "placement": self.placement("file " + item),
+            "kind": 1, "attributes": {}, "placement": self.placement(name, parent),
             "revision": {
                 "id": revision, "parents": [], "content": "01" + chunk.hex(), "size": len(data),
                 "moment": {"time": time.time_ns(), "device": self.id}, "sequence": 0, "equals": [],
@@ -179,5 +179,10 @@ class Device:
         content = {
             "manifest": base64.b64encode(manifest(data)).decode(),
             "chunks": base64.b64encode(chunk).decode()}
-        change = {"do": "create", "create": create}
+        return {"do": "create", "create": create}, content
+
+    def make(self, data, chunk):
+        """Creates a file with an uploaded chunk. Returns its id and the answer."""
+        item = "%032x" % random.getrandbits(128)
+        change, content = self.creation(data, chunk, "file " + item)
         return item, self.commit([self.operation(item, change, content=content)])

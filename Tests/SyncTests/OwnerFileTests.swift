@@ -220,7 +220,6 @@ import Testing
     func ignored() throws {
         try with { fleet in
             let document = try edit(fleet)
-            defer { close(document) }
             try awaitLease(fleet, true)
             let locks = fleet.devices.map { "\($0.path)/dir/.~lock.plan.txt#" }
             let own = open(locks[1], O_RDWR | O_CLOEXEC)
@@ -237,6 +236,7 @@ import Testing
             close(again)
             #expect(failure(access(locks[0], F_OK)) == ENOENT)
             // It stays on this device.
+            close(document)
             try fleet.settle()
             #expect(try fleet.names(0, "dir") == ["other.txt", "plan.txt"])
         }

@@ -93,7 +93,10 @@ final class OpenFiles: RequestGroup {
         handle.close()
         if let contents = handle.contents { volume.hydration.endUse(contents) }
         if handle.isCreator { tree.nodes.remove(.unsaved, from: handle.node) }
-        if handle.writes { claims.tellClosed(handle) }
+        if handle.writes {
+            claims.tellClosed(handle)
+            ownerFileReaders.handlesChanged()
+        }
         if !end(handle, unique: unique, mayBlock: false) {
             parking.runDetached(on: .opens, inLine: handle.state.line) {
                 _ = self.end(handle, unique: unique, mayBlock: true)

@@ -346,6 +346,7 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if handle.isSharedWriter { files.tree.nodes.countSharedWriter(state, by: 1) }
         let number = files.handles.insert(handle)
+        if writes { files.ownerFileReaders.handlesChanged() }
         reply.fh = number
         return Opened(handle: handle, number: number, reply: reply)
     }

@@ -18,6 +18,9 @@ final class OwnerFileReaders: Sendable {
 
     private let tree: Tree
     private let entries = Mutex<Set<Entry>>([])
+    /// Whether there are entries, so that an open or a close usually takes no lock. It changes
+    /// under the lock of `entries`.
+    private let isAny = Atomic(false)
     /// More than these are not noted.
     private static let limit = 1024
 
@@ -29,17 +32,31 @@ final class OwnerFileReaders: Sendable {
         let entry = Entry(directory: file.directory, name: file.name, process: process)
         entries.withLock { entries in
             if entries.count < OwnerFileReaders.limit { entries.insert(entry) }
+            isAny.store(true, ordering: .relaxed)
         }
         tree.volume.openDocuments.poke()
     }
 
+    /// To be called when a file was opened for writing or closed. The volume tells only of the
+    /// first handle of a file and the last, and the program of one between may be an editor.
+    func handlesChanged() {
+        if isAny.load(ordering: .relaxed) { tree.volume.openDocuments.poke() }
+    }
+
+    private func remove(_ entry: Entry) {
+        entries.withLock { entries in
+            entries.remove(entry)
+            isAny.store(!entries.isEmpty, ordering: .relaxed)
+        }
+    }
+
     /// To be called when a thread has made an owner file: its program edits the document after all.
     func made(_ name: Name, in directory: Node, by thread: Int32) {
-        guard entries.withLock({ !$0.isEmpty }),
+        guard isAny.load(ordering: .relaxed),
             let process = ProcessAncestry.process(of: thread)
         else { return }
         let entry = Entry(directory: directory.id, name: name, process: process)
-        entries.withLock { _ = $0.remove(entry) }
+        remove(entry)
     }
 
     /// The processes that read an owner file of one of these documents, which are open. What was
@@ -49,7 +66,7 @@ final class OwnerFileReaders: Sendable {
         for entry in entries.withLock({ $0 }) {
             let documents = documents(of: entry).filter(open.contains)
             for document in documents { found[document, default: []].insert(entry.process) }
-            if documents.isEmpty { entries.withLock { _ = $0.remove(entry) } }
+            if documents.isEmpty { remove(entry) }
         }
         return found
     }
