@@ -294,6 +294,21 @@ struct OnDemandTests {
         }
     }
 
+    @Test("a file manager that only looks at the first bytes is refused")
+    func sniffing() throws {
+        try OnDemandVolume.with { volume in
+            try volume.absent("plain", bytes: 1000)
+            let program = "\(volume.store)/../nemo"
+            try Command("cp", "/bin/dd", program).succeed()
+            let input = "if=\(volume.path)/plain"
+            let result = try Command(program, input, "iflag=noatime", "of=/dev/null").run()
+            #expect(result.errors.contains("Permission denied"))
+            #expect(volume.asked.isEmpty)
+            // It copies a file without that flag.
+            #expect(try Command(program, input, "of=/dev/null").run().status == 0)
+        }
+    }
+
     @Test("an old version that the hub has is read although its pack here is damaged")
     func damagedPack() throws {
         try OnDemandVolume.with { volume in

@@ -24,6 +24,8 @@ final class Opening: @unchecked Sendable {
     private let flags: Int32
     let caller: Caller
     private let isNew: Bool
+    /// Whether the program asked for O_NOATIME.
+    private let keepsAccessTime: Bool
     /// The attributes of a file that was just created, which no other program has open yet.
     private let known: stat?
     /// A descriptor left from the creation of the file, or -1.
@@ -54,6 +56,7 @@ final class Opening: @unchecked Sendable {
     ) throws(Errno) {
         self.files = files
         self.node = node
+        keepsAccessTime = flags & Flag.noAccessTime != 0
         self.flags = files.keepsAccessTimes ? flags | Flag.noAccessTime : flags
         self.caller = caller
         self.isNew = isNew
@@ -261,10 +264,14 @@ final class Opening: @unchecked Sendable {
         // Contents that are replaced as a whole need not be fetched.
         guard let contents, !truncates else { return .ready }
         let settings = volume.settings
-        if !contents.isComplete,
-            settings.noDownloadPrograms.contains(files.callers.programs.name(of: caller.process))
-        {
-            throw .denied
+        if !contents.isComplete {
+            let program = files.callers.programs.name(of: caller.process)
+            // GLib opens a file with O_NOATIME only to look at its first bytes.
+            if settings.noDownloadPrograms.contains(program)
+                || keepsAccessTime && settings.sniffingPrograms.contains(program)
+            {
+                throw .denied
+            }
         }
         if writes { return .need(.finish, contents) }
         // A small file is fetched completely first; a large one as it is read through this process.

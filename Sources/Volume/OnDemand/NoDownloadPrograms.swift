@@ -14,6 +14,14 @@ package struct NoDownloadPrograms: Hashable, Sendable {
         "recollindex",
     ])
 
+    /// File managers, in which GLib looks at the first bytes of a file whose type its name does not
+    /// tell. GLib opens it with O_NOATIME, unlike a file manager that copies it. Backup programs do
+    /// that, too, so this list has only file managers.
+    package static let sniffing = NoDownloadPrograms([
+        "nautilus*", "nemo*", "caja*", "thunar*", "Thunar", "pcmanfm*", "gvfsd*",
+        "xdg-desktop-por*",
+    ])
+
     /// `program` is the command name as the kernel keeps it: its first 15 bytes.
     package func contains(_ program: String) -> Bool {
         guard !program.isEmpty else { return false }

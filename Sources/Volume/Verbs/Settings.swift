@@ -68,6 +68,9 @@ package struct Settings: Sendable {
     /// Programs whose opens fail with EACCES instead of starting a download, because they open
     /// every file. The names are those that the kernel keeps; `*` at the end stands for any rest.
     package var noDownloadPrograms = NoDownloadPrograms.usual
+    /// Programs whose opens with O_NOATIME fail in the same way, because they look at the first
+    /// bytes of files that they list.
+    package var sniffingPrograms = NoDownloadPrograms.sniffing
     /// How many bytes of documents that the hub has too may be kept on this device. More are
     /// evicted, least recently used first. Nil means any number.
     package var cacheBytesMax: Int64?

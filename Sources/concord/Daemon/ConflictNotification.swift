@@ -52,6 +52,8 @@ final class ConflictNotification: @unchecked Sendable {
         guard !paths.isEmpty else { return close() }
         // A notification that the person has closed is shown again only for new conflicts.
         guard isMore, let bus = SessionBus() else { return }
+        // concord-status tells of conflicts itself, with buttons.
+        guard !bus.hasStatusIcon else { return }
         let names = paths.prefix(3).compactMap { $0.last?.text }.joined(separator: ", ")
         let more = paths.count > 3 ? " and \(paths.count - 3) more" : ""
         let answer = bus.call(
@@ -105,14 +107,27 @@ private struct SessionBus {
         ]
     }
 
-    /// Returns the bus's answer; nil when the call failed.
+    /// Whether the status icon of the package concord-desktop runs in the session.
+    var hasStatusIcon: Bool {
+        let answer = call(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "NameHasOwner",
+            ["local.concord.Desktop"])
+        return answer?.contains("true") == true
+    }
+
+    /// Calls a method of the desktop's notices. Returns the answer; nil when the call failed.
     func call(_ method: String, _ arguments: [String]) -> String? {
+        call(
+            "org.freedesktop.Notifications", "/org/freedesktop/Notifications", method, arguments)
+    }
+
+    private func call(_ name: String, _ path: String, _ method: String, _ arguments: [String])
+        -> String?
+    {
         let all =
             prefix + [
-                "gdbus", "call", "--session", "--timeout", "5",
-                "--dest", "org.freedesktop.Notifications",
-                "--object-path", "/org/freedesktop/Notifications",
-                "--method", "org.freedesktop.Notifications.\(method)", "--",
+                "gdbus", "call", "--session", "--timeout", "5", "--dest", name,
+                "--object-path", path, "--method", "\(name).\(method)", "--",
             ] + arguments
         return output(of: all)
     }
