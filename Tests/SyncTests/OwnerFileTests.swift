@@ -28,7 +28,7 @@ import Testing
     }
 
     /// Waits until bob's device (1), or ann's (0), knows whether the other has the document open.
-    /// That does not depend on owner files.
+    /// The device is asked for it, and no owner file is read.
     private func awaitLease(_ fleet: Fleet, _ isOpen: Bool, on device: Int = 1) throws {
         let path = "\(fleet.devices[device].path)/dir/plan.txt"
         try wait(for: "device \(device) to know whether the other has it open: \(isOpen)") {

@@ -85,6 +85,24 @@ extension FilePath {
     /// Nil if nothing exists at the path, or if its status cannot be read.
     package var kind: FileKind? { (try? status()).map(FileKind.init) }
 
+    /// Makes the directories above the path that do not exist.
+    ///
+    /// - Throws: `.system`
+    package func makeParents(mode: mode_t) throws(VolumeError) {
+        var missing: [FilePath] = []
+        var directory = parent
+        while directory.isMissing {
+            missing.append(directory)
+            directory = directory.parent
+        }
+        for directory in missing.reversed() {
+            let result = directory.withCString { cl_mkdirat(AT_FDCWD, $0, mode) }
+            guard result >= 0 || result == -EEXIST else {
+                throw VolumeError(.system, "\(directory) cannot be made: \(Errno(-result))")
+            }
+        }
+    }
+
     /// Resolves the path except its last component, so that a symbolic link stays one. The last
     /// component need not exist.
     package func resolvedParent() throws(Errno) -> FilePath {

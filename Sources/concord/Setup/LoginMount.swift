@@ -100,8 +100,8 @@ struct LoginMount {
         return file
     }
 
-    /// A word of `Exec` in a desktop entry: quoted by the rules of that key, and escaped once more
-    /// as each text in the file.
+    /// A word of `Exec` in a desktop entry. It is quoted by the rules of that key, and then escaped
+    /// by the rules that hold for every text in such a file.
     static func entryWord(_ text: String) -> String {
         var word = ""
         for character in text.unicodeScalars {
@@ -117,13 +117,7 @@ struct LoginMount {
     }
 
     private func write(_ text: String, to file: FilePath) throws(VolumeError) {
-        var missing: [FilePath] = []
-        var directory = file.parent
-        while directory.kind == nil {
-            missing.append(directory)
-            directory = directory.parent
-        }
-        for directory in missing.reversed() { _ = directory.withCString { mkdir($0, 0o700) } }
+        try file.makeParents(mode: 0o700)
         guard let stream = file.withCString({ fopen($0, "we") }) else {
             throw VolumeError(.system, "\(file) cannot be written: \(Errno(errno))")
         }

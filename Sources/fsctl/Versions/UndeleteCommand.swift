@@ -1,9 +1,6 @@
 import ArgumentParser
-import CLinux
 import Control
-import Glibc
 import Model
-import SystemCalls
 
 struct UndeleteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -70,22 +67,6 @@ struct UndeleteCommand: ParsableCommand {
         )
     }
 
-    /// Makes the directories again that were deleted with the document.
-    private func makeDirectories(above target: FilePath) throws(VolumeError) {
-        var missing: [FilePath] = []
-        var directory = target.parent
-        while directory.isMissing {
-            missing.append(directory)
-            directory = directory.parent
-        }
-        for directory in missing.reversed() {
-            let result = directory.withCString { cl_mkdirat(AT_FDCWD, $0, 0o777) }
-            guard result >= 0 || result == -EEXIST else {
-                throw VolumeError(.system, "\(directory) cannot be made: \(Errno(-result))")
-            }
-        }
-    }
-
     private func bringBack(
         _ id: String, _ client: ControlClient, to other: FilePath?, usual: (Name) -> FilePath
     ) throws(VolumeError) {
@@ -98,7 +79,8 @@ struct UndeleteCommand: ParsableCommand {
             throw VolumeError(.notFound, "no version of document \(id) is left")
         }
         let target = other ?? usual(Name(bytes: last.name.bytes))
-        if other == nil { try makeDirectories(above: target) }
+        // They were deleted with the document.
+        if other == nil { try target.makeParents(mode: 0o777) }
         let contents = try VersionContents(of: last, ofDeleted: id, from: client)
         try Restoration(contents: contents, target: target, replaces: false).run()
         output.show(Report(undeleted: id, version: last.number, path: RawText(bytes: target.bytes)))
