@@ -32,7 +32,8 @@ struct Fsctl: ParsableCommand {
             IdentityCommand.self,
             DevicesCommand.self, MembersCommand.self, VolumesCommand.self, OfflineCommand.self,
             OnlineCommand.self, DownloadCommand.self,
-            EvictCommand.self, PinCommand.self, UnpinCommand.self, ActivityCommand.self,
+            EvictCommand.self, PinCommand.self, UnpinCommand.self, PinsCommand.self,
+            ActivityCommand.self,
             LimitCommand.self, BrakeCommand.self, DoctorCommand.self, StatisticsCommand.self,
             McpCommand.self,
         ])

@@ -10,7 +10,7 @@ package enum Verb: String, Sendable, CaseIterable {
     // MARK: Conflicts
     case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
-    case download, evict, pin, unpin
+    case download, evict, pin, unpin, pins
     // MARK: Claims and presenters
     case claim, release, cancel, prepare, moved, present, retire, answer, locks, watch
 
@@ -35,7 +35,8 @@ package enum Verb: String, Sendable, CaseIterable {
         case .status where request.path == nil: .everyone
         case .versions where request.document != nil, .contents where request.document != nil:
             .owner
-        case .status, .versions, .contents, .wait, .conflicts, .past, .sessions: .reader
+        case .status, .versions, .contents, .wait, .conflicts, .past, .sessions, .pins:
+            .reader
         case .who: request.path == nil ? .owner : .reader
         case .merge, .revert: request.explain == true ? .reader : .writer
         case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer

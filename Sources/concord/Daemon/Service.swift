@@ -86,7 +86,7 @@ struct Service: ControlService {
         case .revert: return .reverted(try revert(request, for: peer))
         case .sessions: return .sessions(try sessions(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
-        case .download, .evict, .pin, .unpin:
+        case .download, .evict, .pin, .unpin, .pins:
             return try answerOfContents(request, for: peer, progress)
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
             .watch:
