@@ -23,12 +23,15 @@ TEST_DEPS = acl attr btrfs-progs davfs2 dbus e2fsprogs emacs-nox git libglib2.0-
 DEB_DEPS = debhelper dpkg-dev
 OFFICE_PACKAGES = adwaita-icon-theme at-spi2-core dbus fonts-dejavu-core imagemagick libreoffice-gtk3 libreoffice-writer openbox python3-pyatspi xdotool xvfb
 DEB_TEST_DEPS = appstream debootstrap lintian systemd
-# The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; and
-# they contain only the part of ICU's data that they need (Packaging/icu-data). Without these two options
-# the stripped daemon has 92 MB instead of 58. If the toolchain's ICU has another version than the
-# option --wrap names, the option does nothing.
+# The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; they
+# contain only the part of ICU's data that they need (Packaging/icu-data), and no function that nothing
+# calls. lld, which is part of Swift, also packs the relative relocations (glibc 2.36 and later read them).
+# Without all that the stripped daemon has nearly 100 MB instead of 58. If the toolchain's ICU has another version
+# than the option --wrap names, the option does nothing.
 ICU = .build/icu/data.o
-RELEASE = swift build -c release --static-swift-stdlib -Xlinker --no-export-dynamic \
+RELEASE = swift build -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
+	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xcc -ffunction-sections -Xcc -fdata-sections \
+	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
 	-Xlinker --wrap=icudt76_dat -Xlinker $(CURDIR)/$(ICU)
 BIN = .build/release
 # BUILT=1 takes the programs in .build/release as they are.
