@@ -17,7 +17,7 @@ def fill(fleet):
     os.mkdir(fleet.one + "/Letters")
     put(fleet.one + "/Letters/a.txt", "first\n")
     put(fleet.one + "/Letters/a.txt", "second\n")
-    for name in ("safe.txt", "there.txt", "both.txt", "thrown.txt"):
+    for name in ("safe.txt", "there.txt", "both.txt", "thrown.txt", "minutes"):
         put(f"{fleet.one}/{name}", f"the contents of {name}\n")
     run("convert", "-size", "300x200", "plasma:red-blue", fleet.one + "/picture.png")
     fleet.sent()
@@ -27,7 +27,7 @@ def fill(fleet):
     run("fsctl", "wait", "--durable", "hub", fleet.one)
     run("fsctl", "online", "--at", fleet.two)
     fleet.sent()
-    for name in ("there.txt", "picture.png"):
+    for name in ("there.txt", "minutes", "picture.png"):
         run("fsctl", "evict", f"{fleet.two}/{name}")
 
 

@@ -27,7 +27,9 @@ def wait(what, condition):
             pass
         if time.monotonic() > end:
             shot("failed")
-            raise SystemExit(f"FAILED: {what}")
+            # What ends the test may fail as well, and must not hide this.
+            print(f"FAILED: {what}", flush=True)
+            raise SystemExit(1)
         time.sleep(0.1)
 
 
@@ -108,7 +110,8 @@ class Fleet:
 
     def close(self):
         for mount in (self.one, self.two):
-            run("concord", "unmount", mount)
+            # The desktop's own services look at each mount, and end after the session.
+            wait(f"{mount} is unmounted", lambda: not fails("concord", "unmount", mount))
         self.stop_hub()
 
 
