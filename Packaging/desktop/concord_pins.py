@@ -9,11 +9,12 @@ import concord_files
 class Pins:
     """What people have set on one volume, asked through the socket that a conversation knows.
 
-    File managers wait while a menu is made, and make one at each selection. So an answer that takes
-    longer than a moment is done without, and between questions the daemon rests.
+    File managers wait while a menu is made, and make one or two at each selection. So an answer that
+    takes longer than a moment is done without, and after a slow one the daemon rests.
     """
 
     SECONDS_MAX = 0.1
+    SECONDS_SLOW = 0.02
     RESTS = 5
 
     def __init__(self, conversation):
@@ -34,7 +35,8 @@ class Pins:
             return [None for _ in paths]
         finally:
             now = time.monotonic()
-            self._rests_until = now + Pins.RESTS * (now - began)
+            if now - began > Pins.SECONDS_SLOW:
+                self._rests_until = now + Pins.RESTS * (now - began)
         settings = {concord_files.unwired(pin["path"]): pin["pinned"] for pin in pins}
         return [is_kept(concord_files.relative(path, root), settings) for path in paths]
 

@@ -4,6 +4,7 @@ user of a Debian that Tests/Desktop/run makes."""
 
 import os
 import sys
+import traceback
 
 sys.path.append("/usr/share/concord/desktop")
 
@@ -41,6 +42,10 @@ def main():
         statusicon.check(fleet, session)
         with open(f"{HOME}/session.log", errors="replace") as log:
             assert "Traceback" not in log.read(), "an extension has failed: see session.log"
+    except BaseException:
+        # What ends the test may fail as well, and must not hide this.
+        traceback.print_exc()
+        raise
     finally:
         if session:
             session.close()

@@ -186,32 +186,35 @@ def check_actions(fleet, nemo):
     press("alt+F4")
 
 
-def choose(nemo, name, entry):
-    """Chooses an entry of Concord's menu for a file."""
-    wait("the menu is open", open_menu(nemo, name))
-    nemo.choose(entry, "menu item")
-    # The menu stays open if its entries were not chosen by the mouse.
-    close_menu(nemo)
+def choose(program, name, entry):
+    """Chooses an entry of Concord's menu for a file, as a person does with the mouse."""
+    open_concord(program, name)
+    wait(f"{entry} can be chosen", lambda: can_be_chosen(program.named(entry, "menu item")))
+    program.point(entry, "menu item", 1)
+    wait("the menu is closed", lambda: not program.named("Concord", "menu"))
 
 
-def close_menu(nemo):
-    press("Escape")
-    wait("the menu is closed", lambda: not nemo.named("Concord", "menu"))
+def open_concord(program, name):
+    wait("the menu is open", open_menu(program, name))
+    program.point("Concord", "menu", 1)
 
 
-def offered(nemo, name):
+def can_be_chosen(node):
+    return node and has_state(node, "SENSITIVE")
+
+
+def offered(program, name):
     """The entries of Concord's menu for a file."""
-    wait("the menu is open", open_menu(nemo, name))
-    nemo.point("Concord", "menu", 1)
-    found = wait("its entries are shown", lambda: entries(nemo))
-    press("Escape")
-    close_menu(nemo)
+    open_concord(program, name)
+    found = wait("its entries are shown", lambda: entries(program))
+    press("Escape", "Escape")
+    wait("the menu is closed", lambda: not program.named("Concord", "menu"))
     return found
 
 
-def entries(nemo):
+def entries(program):
     """The entries that the open menu shows."""
-    return {label for label in MENU if nemo.named(label, "menu item")}
+    return {label for label in MENU if program.named(label, "menu item")}
 
 
 def select(desktop, words):
@@ -318,6 +321,7 @@ def check_nautilus(fleet, session):
     check_unknown(fleet, "Nautilus", lambda: nautilus.row("minutes", "label") == ["Only there"])
     # A menu gives the focus to what the pointer is on.
     run("xdotool", "mousemove", "999", "5")
+    press("shift+Down")
     press("shift+F10")
     wait("the menu is open", lambda: nautilus.texts("menu item"))
     walk(nautilus, "Concord", "Up")
@@ -325,9 +329,10 @@ def check_nautilus(fleet, session):
     walk(nautilus, "Free Up Space", "Down")
     shot("nautilus-menu")
     press("Return")
-    expect("Free Up Space leaves a file only there", lambda: (
-        state(fleet.two + "/there.txt") == "dataless"
-        and nautilus.row("there.txt", "label") == ["Only there"]))
+    expect("Free Up Space leaves the selected files only there", lambda: all(
+        state(f"{fleet.two}/{name}") == "dataless"
+        and nautilus.row(name, "label") == ["Only there"] for name in ("there.txt", "thrown.txt")))
+    assert state(fleet.two + "/safe.txt") == "current", "another file has been evicted, too"
     assert state(fleet.two + "/picture.png") == "dataless"
     session.end(process)
 
@@ -352,8 +357,7 @@ def check_caja(fleet, session):
     for name, words in {"Letters": "Safe", "picture.png": "Only there"}.items():
         expect(f"Caja shows that {name} is {words}", lambda: caja.row(name) == [words])
     check_unknown(fleet, "Caja", lambda: caja.row("minutes") == ["Only there"])
-    expect("a file has Concord's menu", open_menu(caja, "safe.txt"))
-    caja.choose("Free Up Space", "menu item")
+    choose(caja, "safe.txt", "Free Up Space")
     expect("Free Up Space leaves it only there", lambda: (
         state(fleet.two + "/safe.txt") == "dataless" and caja.row("safe.txt") == ["Only there"]))
     shot("caja")

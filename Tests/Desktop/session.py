@@ -27,9 +27,7 @@ def wait(what, condition):
             pass
         if time.monotonic() > end:
             shot("failed")
-            # What ends the test may fail as well, and must not hide this.
-            print(f"FAILED: {what}", flush=True)
-            raise SystemExit(1)
+            raise SystemExit(f"FAILED: {what}")
         time.sleep(0.1)
 
 
@@ -110,8 +108,7 @@ class Fleet:
 
     def close(self):
         for mount in (self.one, self.two):
-            # The desktop's own services look at each mount, and end after the session.
-            wait(f"{mount} is unmounted", lambda: not fails("concord", "unmount", mount))
+            run("concord", "unmount", mount)
         self.stop_hub()
 
 
@@ -232,9 +229,9 @@ class Application:
             return []
         return found
 
-    def named(self, name, *roles, shown=True):
+    def named(self, name, *roles):
         for node in self.nodes(*roles):
-            if node.get_name() == name and (not shown or has_state(node, "SHOWING")):
+            if node.get_name() == name and has_state(node, "SHOWING"):
                 return node
 
     def texts(self, *roles):
@@ -253,12 +250,6 @@ class Application:
     def click(self, name, *roles):
         """Does the action of a button or of an entry of a menu."""
         wait(f"{name} is shown by {self.name}", lambda: act(self.named(name, *roles)))
-
-    def choose(self, name, *roles):
-        """Does the action of an entry in a menu that need not be open."""
-        wait(
-            f"{name} can be chosen in the menu of {self.name}",
-            lambda: act(self.named(name, *roles, shown=False)))
 
     def point(self, name, role, *buttons):
         """Clicks on something with the mouse."""
