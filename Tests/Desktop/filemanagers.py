@@ -23,8 +23,10 @@ def check(fleet, session):
     run("gio", "mime", "inode/directory", "nemo.desktop")
     show_states("org.nemo")
     setting("org.nemo.preferences", "confirm-trash", "false")
-    # Nemo reads a picture itself when the program for thumbnails may not (Desktop.md says so).
-    setting("org.nemo.preferences", "show-image-thumbnails", "'never'")
+    # Nemo reads a picture itself when the program for thumbnails may not. Desktop.md says how to
+    # switch thumbnails off for a volume: in its menu View, and by this preference.
+    run("gio", "set", fleet.two, "metadata::show-thumbnails", "false")
+    setting("org.nemo.preferences", "inherit-show-thumbnails", "true")
     process = session.start("nemo", fleet.two)
     nemo = Application("nemo")
     check_states(fleet, nemo)
