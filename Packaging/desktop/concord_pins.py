@@ -9,8 +9,8 @@ import concord_files
 class Pins:
     """What people have set on one volume, asked through the socket that a conversation knows.
 
-    File managers wait while a menu is made, and make one or two at each selection. So an answer that
-    takes longer than a moment is done without, and after a slow one the daemon rests.
+    File managers wait while a menu is made, and make one or two at each selection. So an answer
+    that takes longer than a moment is done without, and after a slow one the daemon rests.
     """
 
     SECONDS_MAX = 0.1
