@@ -58,7 +58,7 @@ FIELDS = {
     "evict": [{"path": "d/c.txt", "force": True}],
     "pin": [{"path": "d/c.txt"}],
     "unpin": [{"path": "d/c.txt"}],
-    "pins": [{"path": "d"}],
+    "pins": [{"path": "d"}, {"missing": True}],
     "claim": [CLAIM, dict(CLAIM, **{"try": True, "purposes": ["p"], "presenters": [1], "process": os.getpid()})],
     "release": [{"claim": 1}],
     "cancel": [{"claim": 1}],

@@ -209,12 +209,13 @@ package struct PinsReport: Codable, Hashable, Sendable {
         package var directory: Bool
         /// False for what is not kept although a directory above it is.
         package var pinned: Bool
-        /// How many documents are still to be downloaded because of this, and their bytes.
-        package var missing: Int
-        package var missingBytes: Int64
+        /// How many documents are still to be downloaded because of this, and their bytes; nil if
+        /// that was not asked.
+        package var missing: Int?
+        package var missingBytes: Int64?
 
         package init(
-            path: RawText, directory: Bool, pinned: Bool, missing: Int, missingBytes: Int64
+            path: RawText, directory: Bool, pinned: Bool, missing: Int?, missingBytes: Int64?
         ) {
             (self.path, self.directory, self.pinned) = (path, directory, pinned)
             (self.missing, self.missingBytes) = (missing, missingBytes)

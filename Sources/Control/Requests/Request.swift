@@ -139,6 +139,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var role: String?
     /// Proceeds although something exists only on this device, or although the document is pinned.
     package var force: Bool?
+    /// For `pins`: also counts what is still to be downloaded, which takes longer.
+    package var missing: Bool?
     /// Confirms a mass deletion that is held back.
     package var release: Bool?
     /// The limits in bytes per second; 0 means no limit.

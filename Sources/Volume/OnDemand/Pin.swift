@@ -14,8 +14,8 @@ package struct Pin: Sendable {
 
 extension Downloads {
     /// What is set at or below a path, and the setting of the nearest directory above it if there
-    /// is one; sorted by path.
-    package func pins(below path: [Name]) throws(VolumeError) -> [Pin] {
+    /// is one; sorted by path. Counting what is missing reads all documents that are not here.
+    package func pins(below path: [Name], countsMissing: Bool) throws(VolumeError) -> [Pin] {
         try items.catchUp(with: path, timeoutSeconds: 5)
         return try items.journal.read { reader in
             let deciding = try reader.decidingPin(for: try items.known(path, reader).key)?.item
@@ -29,7 +29,7 @@ extension Downloads {
                     path: place, isDirectory: item.kind == .directory, isPinned: isPinned)
             }
             var cursor: Int64 = 0
-            while !pins.isEmpty {
+            while countsMissing, !pins.isEmpty {
                 let page = try reader.absentItems(after: cursor, limit: 512)
                 guard let last = page.last else { break }
                 cursor = last

@@ -95,6 +95,7 @@ struct PinsCommand: ParsableCommand {
     func run() throws {
         let report = try Document(path ?? ".").ask(.pins, as: PinsReport.self) {
             if path == nil { $0.path = RawText(path: []) }
+            $0.missing = true
         }
         output.show(report) {
             guard !report.pins.isEmpty else {
@@ -113,8 +114,8 @@ struct PinsCommand: ParsableCommand {
 extension PinsReport.Pin {
     fileprivate var state: String {
         guard pinned else { return "no, unlike the directory above it" }
-        guard missing > 0 else { return "yes" }
+        guard let missing, missing > 0 else { return "yes" }
         return "yes; \(Amount.count(missing, "document")), "
-            + "\(Amount.size(UInt64(max(0, missingBytes)))), still to come"
+            + "\(Amount.size(UInt64(max(0, missingBytes ?? 0)))), still to come"
     }
 }
