@@ -49,7 +49,7 @@ extension VolumeLinks {
         }
     }
 
-    private static let unknown = Failure(
+    package static let unknown = Failure(
         .notFound,
         "This link does not exist, or does not work any more. Ask the person who gave it to you.")
 }

@@ -1,6 +1,7 @@
 import Foundation
 import HubProtocol
 import Model
+import Reconcile
 import Support
 import Testing
 
@@ -24,6 +25,32 @@ struct LinkOperationTests {
             item = .random()
             try await anna.upload([bytes("plan")])
             try await anna.commit([anna.creation("plan.txt", bytes("plan"), id: item)])
+        }
+
+        /// The document, wherever it is.
+        var state: ItemState {
+            get async throws {
+                let found = try await anna.aliveItems().values.first { $0.id == item }
+                return try #require(found)
+            }
+        }
+
+        /// Changes the document as a device of anna that has seen everything.
+        mutating func change(_ change: Change, _ contents: [UInt8]? = nil) async throws {
+            let operation = Operation(
+                id: OperationID(device: anna.id, epoch: anna.epoch, number: anna.number),
+                item: item, moment: Moment(time: 1, device: anna.id),
+                base: try await anna.changes().head, change: change)
+            anna.number += 1
+            let content = contents.map { anna.content(of: $0) }
+            try await anna.commit([OperationEntry(operation, content: content)])
+        }
+
+        /// Saves a new version of the document.
+        mutating func save(_ text: String) async throws {
+            try await anna.upload([bytes(text)])
+            let parents = try await state.current.map { [$0.id] } ?? []
+            try await change(.edit(anna.revision(of: bytes(text), parents: parents)), bytes(text))
         }
     }
 
