@@ -121,6 +121,13 @@ def every_page(visit, browser):
     links(visit, browser)
 
 
+def made_link(browser):
+    """Makes a link on the page for it, and returns its address."""
+    browser.press("Make a link")
+    browser.fleet.wait(lambda: browser.driver.find_elements(By.ID, "made"))
+    return browser.driver.find_element(By.ID, "made").get_attribute("value")
+
+
 def links(visit, browser):
     """Makes links to a document, opens them, and revokes one."""
     browser.go("/web")
@@ -130,8 +137,7 @@ def links(visit, browser):
     browser.follow("Share")
     share = browser.driver.current_url
     visit.look(browser, "share")
-    browser.press("Make a link")
-    address = browser.driver.find_element(By.ID, "made").get_attribute("value")
+    address = made_link(browser)
     visit.look(browser, "share-made")
     browser.go(address)
     visit.check("shared by anna" in browser.text, "the link's page names its maker")
@@ -141,8 +147,7 @@ def links(visit, browser):
     browser.follow("Share")
     browser.fill("password", PASSWORD)
     browser.click(By.NAME, "edits")
-    browser.press("Make a link")
-    address = browser.driver.find_element(By.ID, "made").get_attribute("value")
+    address = made_link(browser)
     browser.go(address)
     visit.look(browser, "link-entrance")
     browser.fill("password", PASSWORD, Keys.ENTER)
@@ -156,6 +161,7 @@ def links(visit, browser):
     visit.look(browser, "links")
     browser.go(share)
     browser.press("Revoke")
+    browser.fleet.wait(lambda: "done=revoked" in browser.driver.current_url)
     visit.check("The link is revoked." in browser.text, "the link is revoked")
     visit.look(browser, "link-revoked")
     browser.go("/s/unknown")
@@ -351,8 +357,7 @@ def without_script(visit, fleet, laptop):
         document = browser.driver.current_url
         browser.follow("Share")
         browser.click(By.NAME, "edits")
-        browser.press("Make a link")
-        browser.go(browser.driver.find_element(By.ID, "made").get_attribute("value"))
+        browser.go(made_link(browser))
         write(fleet.path("of a visitor.txt"), "of a visitor")
         browser.fill("file", fleet.path("of a visitor.txt"))
         browser.press("Upload")

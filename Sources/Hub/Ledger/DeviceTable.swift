@@ -193,6 +193,7 @@ package struct DeviceTable {
             next += 1
         }
         for device in revoked {
+            if try transaction.links[device] != nil { try transaction.links.remove(device) }
             try removeTokens(of: device)
             try transaction.passkeys.removeAll(addedBy: device)
             try transaction.links.removeAll(madeOn: device)

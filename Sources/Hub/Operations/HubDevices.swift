@@ -169,6 +169,10 @@ extension LedgerTransaction {
             throw Failure(
                 .taken, "The device \(device) belongs to another account: choose another id.")
         }
+        // Otherwise somebody with a code could make a device that no list shows.
+        guard try links[device] == nil else {
+            throw Failure(.taken, "The device \(device) is a link: choose another id.")
+        }
         let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)
         try devices.removeTokens(of: device)

@@ -75,6 +75,7 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
             let isPage =
                 path.hasPrefix(Routes.volumePages + "/") && head.headerFields[.cookie] != nil
                 || path.hasPrefix(Routes.links + "/")
+                    && (path.hasSuffix("/upload") || path.hasSuffix("/edit"))
             let isUnauthenticated =
                 !isPage && head.headerFields[.authorization] == nil
                 || path.hasPrefix(Routes.enrol)

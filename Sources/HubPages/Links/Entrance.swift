@@ -39,6 +39,7 @@ struct Entrance {
             return self.form(failure)
         }
         var answer = Answer.redirect(to: visit.address)
+        guard visit.link.row.password != nil else { return answer }
         answer.headers[.setCookie] = session.call.setCookie(
             Visit.cookie, visit.ticket(at: session.hub.clock()), seconds: nil, path: visit.address)
         return answer

@@ -133,6 +133,49 @@ struct LinkOperationTests {
         }
     }
 
+    /// A device that has a link's id would be in no list of devices.
+    @Test("a link's id is no device's") func ids() async throws {
+        try await RunningHub.with { hub in
+            let scene = try await Scene(hub)
+            let link = try await scene.anna.link(scene.item)
+            let code = try await hub.code("anna")
+            let refused = try await failure {
+                let request = EnrolRequest(code: code, deviceName: "hidden", device: link.id)
+                let _: EnrolAnswer = try await Wire.post(
+                    hub.url + Routes.enrol, request, token: nil)
+            }
+            #expect(refused.code == .taken)
+            var visitor = Surfer(hub.url)
+            #expect(try await visitor.get(link.address).status == 200)
+            // Revoking it as a device revokes the link.
+            let reply = try await Wire.send(
+                hub.url + Routes.device(link.id), method: "DELETE", nil, token: scene.anna.token)
+            #expect(reply.status == 200)
+            #expect(try await visitor.get(link.address).status == 404)
+            #expect(try await scene.anna.links().isEmpty)
+        }
+    }
+
+    /// The token is valid for nothing else than the link's pages.
+    @Test("a link's token is neither a device's nor a browser's") func tokens() async throws {
+        try await RunningHub.with { hub in
+            let scene = try await Scene(hub)
+            let address = try await scene.anna.link(scene.item, edits: true).address
+            let token = String(address.dropFirst(Routes.links.count + 1))
+            for word in [token, "ccs_" + token, "cct_" + token] {
+                let refused = try await failure {
+                    let _: ShareLinkList = try await Wire.get(
+                        scene.anna.path(.links), token: word)
+                }
+                #expect(refused.code == .unauthenticated)
+                var browser = Surfer(hub.url)
+                browser.cookies = ["concord-session": word]
+                let page = try await browser.get("/web/v/\(scene.anna.volume.id)")
+                #expect(page.status == 303 && page["Location"].hasPrefix("/web/signin"))
+            }
+        }
+    }
+
     @Test("a volume has a bounded number of links") func limit() async throws {
         try await RunningHub.with { hub in
             let scene = try await Scene(hub)

@@ -185,6 +185,40 @@ struct LinkPageTests {
         }
     }
 
+    @Test("the files of a package are downloaded one by one") func packages() async throws {
+        try await RunningHub.with { hub in
+            var scene = try await Scene(hub)
+            try await scene.anna.upload([bytes("one"), bytes("two")])
+            let manifest = Manifest(
+                entries: ["one", "two"].map { name in
+                    let chunk = ChunkReference(id: .sha256(bytes(name)), length: 3)
+                    return Manifest.Entry(path: bytes(name), size: 3, chunks: [chunk])
+                })
+            let names = try await hub.names(scene.anna)
+            let revision = Revision(
+                id: .random(), parents: [], content: names.content(manifest), size: 6,
+                moment: Moment(time: 1, device: scene.anna.id))
+            let creation = Creation(
+                kind: .package, placement: scene.anna.placement("p.rtfd"), revision: revision)
+            var entry = scene.anna.entry(.random(), .create(creation))
+            let ids = [bytes("one"), bytes("two")].map { scene.anna.id(of: $0) }
+            entry.content = RevisionContent(
+                manifest: manifest.encoded, chunks: ids.sorted())
+            try await scene.anna.commit([entry])
+            let item = try #require(try await scene.anna.aliveItems()["p.rtfd"])
+            let link = try await scene.anna.link(item.id, edits: true).address
+            var visitor = Surfer(hub.url)
+            let page = try await visitor.get(link)
+            #expect(page.prose.contains("Files in this package"))
+            #expect(!page.text.contains(link + "/upload"), "a package is not replaced by a file")
+            let found = try #require(page.text.firstMatch(of: /href="([^"]*entry=1)" download/)?.1)
+            let file = String(found).replacing("&amp;", with: "&")
+            #expect(file.hasPrefix(link))
+            #expect(try await visitor.get(file).bytes == bytes("two"))
+            #expect(try await visitor.get(link + "/file?entry=2").status == 404)
+        }
+    }
+
     @Test("pictures, PDF documents and other files are shown as the pages show them")
     func previews() async throws {
         try await RunningHub.with { hub in
