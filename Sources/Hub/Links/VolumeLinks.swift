@@ -97,6 +97,9 @@ extension LinkTable {
     ///
     /// - Throws: `.notFound`, `.malformed`.
     fileprivate func document(_ id: Identifier, in volume: Identifier) throws -> Identifier {
+        guard id != .root else {
+            throw Failure(.malformed, "A link leads to a document, not to a volume.")
+        }
         guard let item = try item(id, in: volume), item.life.isAlive else {
             throw Failure(
                 .notFound,

@@ -112,7 +112,7 @@ struct LinkOperationTests {
             both.item = scene.item
             for (request, code) in [
                 (ShareLinkRequest(linkTo: .random()), Failure.Code.notFound),
-                (ShareLinkRequest(linkTo: .root), .notFound),
+                (ShareLinkRequest(linkTo: .root), .malformed),
                 (ShareLinkRequest(linkTo: folder), .malformed),
                 (ShareLinkRequest(linkTo: scene.item, password: "short"), .malformed),
                 (
