@@ -69,8 +69,9 @@ import Testing
                 (["share"], "Give the document"),
                 (["share", "plan.txt", "--list", "--revoke", "x"], "Give one of"),
                 (["share", "plan.txt", "--until", "yesterday"], "is not a time to come"),
-                (["share", "folder"], "folder"),
+                (["share", "folder"], "leads to a document, not to a folder"),
                 (["share", "nothing"], "nothing"),
+                (["share", "."], "not to a volume"),
                 (["share", "--revoke", "ffff"], "you have no link ffff"),
                 (["share", "plan.txt", "--password"], "at least 8 characters"),
             ] {

@@ -26,6 +26,9 @@ struct LinkVerbs {
 
     private func make(_ request: Request) throws(VolumeError) -> LinksReport {
         let path = try request.components()
+        guard !path.isEmpty else {
+            throw VolumeError(.invalid, "a link leads to a document, not to a volume")
+        }
         guard let document = try volume.history.document(at: path) else {
             throw VolumeError(
                 .notFound,

@@ -21,13 +21,14 @@ enum NewPassword {
     }
 
     private static func ask(_ question: String) -> String {
-        let bytes = Array(question.utf8)
-        _ = write(2, bytes, bytes.count)
         var former = termios()
         let isTerminal = tcgetattr(0, &former) == 0
         var hidden = former
         hidden.c_lflag &= ~tcflag_t(ECHO)
+        // Before the question, because what was typed until then is dropped.
         if isTerminal { tcsetattr(0, TCSAFLUSH, &hidden) }
+        let bytes = Array(question.utf8)
+        _ = write(2, bytes, bytes.count)
         defer {
             if isTerminal { tcsetattr(0, TCSAFLUSH, &former) }
             _ = write(2, "\n", 1)
