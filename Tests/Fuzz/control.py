@@ -45,6 +45,10 @@ FIELDS = {
         {"change": "add", "user": "bob", "role": "editor"},
         {"change": "remove", "user": "bob"}],
     "volumes": [{}],
+    "links": [{}, {"path": "d"}],
+    "link": [
+        {"change": "make", "path": "a.txt", "edits": True, "password": "secret word", "time": 1},
+        {"change": "revoke", "link": "ID"}],
     "limit": [{"upload": 0, "download": 1 << 20}],
     "conflicts": [{"path": ""}],
     "resolve": [{"path": "a.txt", "number": 1, "numbers": [1, 2], "program": "x"}, {"path": "a.txt", "undo": True}],

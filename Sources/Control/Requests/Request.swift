@@ -6,7 +6,7 @@ package enum Verb: String, Sendable, CaseIterable {
     case wait, doctor, statistics, stop
     // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
-    case members, member, volumes, who
+    case members, member, volumes, who, links, link
     // MARK: Conflicts
     case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
@@ -43,7 +43,7 @@ package enum Verb: String, Sendable, CaseIterable {
         case .identity: .everyone
         case .download: .reader
         case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit,
-            .members, .member, .volumes:
+            .members, .member, .volumes, .links, .link:
             .owner
         case .extract, .doctor, .statistics, .stop: .owner
         // Each access of a claim is checked separately; the other verbs name claims and presenters
@@ -133,8 +133,14 @@ package struct Request: Codable, Hashable, Sendable {
     package var device: String?
     /// The user who is, or will be, a member.
     package var user: String?
-    /// What is done with the member: add, role or remove.
+    /// What is done with the member: add, role or remove; or with the link: make or revoke.
     package var change: String?
+    /// The id of a link.
+    package var link: String?
+    /// Whether visitors of the new link may save new versions.
+    package var edits: Bool?
+    /// What visitors of the new link must enter.
+    package var password: String?
     /// editor or reader; left out to remove the member.
     package var role: String?
     /// Proceeds although something exists only on this device, or although the document is pinned.

@@ -22,6 +22,11 @@ enum Templates {
             "devices": PackageResources.devices_mustache,
             "hub": PackageResources.hub_mustache,
             "path": PackageResources.path_mustache,
+            "preview": PackageResources.preview_mustache,
+            "parts": PackageResources.parts_mustache,
+            "link": PackageResources.link_mustache,
+            "entrance": PackageResources.entrance_mustache,
+            "share": PackageResources.share_mustache,
         ]
         var library = MustacheLibrary()
         for (name, bytes) in sources {

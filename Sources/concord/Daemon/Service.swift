@@ -78,6 +78,8 @@ struct Service: ControlService {
             return .who(try volume.who(request, in: membership.account, for: peer))
         case .members, .member, .volumes:
             return try MemberVerbs(membership: membership).answer(request)
+        case .links, .link:
+            return try LinkVerbs(volume: volume, membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
         case .merge: return .merge(try merge(request, for: peer))
         case .past where request.session != nil:
