@@ -99,14 +99,13 @@ import Testing
         }
     }
 
-    @Test("a hub without pages serves no links") func withoutPages() throws {
+    @Test("a hub without pages makes no links") func withoutPages() throws {
         let hub = try HubProcess(arguments: ["--pages", "off"])
         try Fleet.with(1, hub: hub) { fleet in
             try fleet.put(0, "plan.txt", "the plan")
-            let said = try fleet.fsctl(0, "share", "plan.txt")
-            let address = said.trimmingCharacters(in: .whitespacesAndNewlines)
-            let page = try visit(address)
-            #expect(page.status == "404" && !page.body.contains("plan"))
+            let refused = try Programs.fsctl("share", "\(fleet.devices[0].path)/plan.txt").run()
+            #expect(refused.status != 0 && refused.errors.contains("no pages"), "\(refused)")
+            #expect(try fleet.links(0).isEmpty)
         }
     }
 }

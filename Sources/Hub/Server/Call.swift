@@ -14,6 +14,8 @@ struct Call {
     /// Whether the request came from this machine and was not forwarded by a proxy.
     let isLocal: Bool
     let held: BodyBudget
+    /// Whether this hub has pages, to which links lead.
+    let servesLinks: Bool
 
     func answer(_ route: Route) async throws -> Response {
         guard route.methods.contains(request.method) else {
@@ -106,6 +108,10 @@ struct Call {
         case .leases: return Call.json(try await hub.leases.list(in: volume, for: caller))
         case .links where request.method == .post:
             let wanted: ShareLinkRequest = try await decoded()
+            guard servesLinks || wanted.change == .revoke else {
+                throw Failure(
+                    .forbidden, "This hub serves no pages, so a link would lead nowhere.")
+            }
             return Call.json(try await hub.links.change(wanted, in: volume, for: caller))
         case .links: return Call.json(try await hub.links.list(of: volume, for: caller))
         }

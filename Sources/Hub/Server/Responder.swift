@@ -71,7 +71,8 @@ struct Responder: HTTPResponder {
         return Call(
             hub: hub, request: request,
             address: isLoopback && isForwarded ? String(name.prefix(64)) : context.address,
-            isLocal: isLoopback && !isForwarded, held: BodyBudget(hub.bodies))
+            isLocal: isLoopback && !isForwarded, held: BodyBudget(hub.bodies),
+            servesLinks: pages.contains { $0.owns(Routes.links + "/") })
     }
 
     /// A proxy on this machine also says whether its client's connection is encrypted.

@@ -120,23 +120,3 @@ package class Reader {
         return error
     }
 }
-
-/// The paths of directories that were looked up since the journal last changed. The items that are
-/// read in one transaction are often in the same directories.
-final class DirectoryPaths {
-    private var changes = -1
-    private var paths: [Int64: [Name]] = [:]
-
-    /// - Parameter changes: `Reader.totalChanges` now.
-    func path(of directory: Int64, at changes: Int) -> [Name]? {
-        changes == self.changes ? paths[directory] : nil
-    }
-
-    func set(_ path: [Name], of directory: Int64, at changes: Int) {
-        if changes != self.changes || paths.count > 10_000 {
-            paths = [:]
-            self.changes = changes
-        }
-        paths[directory] = path
-    }
-}

@@ -20,6 +20,9 @@ struct JournalTable: DeviceTable {
     /// The session, cached after it was first read.
     private let known = KnownSession()
     private let recent = RecentRows()
+    private var images: LocalImages {
+        LocalImages(journal: journal, keys: account.keys, tree: tree)
+    }
 
     init(
         journal: Transaction, account: Account, clock: HubClock, tree: Int32,
@@ -65,58 +68,15 @@ struct JournalTable: DeviceTable {
     func local(_ id: Identifier) throws(VolumeError) -> Image? {
         try recent.image(id, at: journal.totalChanges) { () throws(VolumeError) in
             guard let item = try journal.hub.localItem(id) else { return nil }
-            return try image(item)
+            return try images.image(item)
         }
     }
 
     /// The image of an item that was just read.
     func local(_ id: Identifier, as item: LocalItem) throws(VolumeError) {
         _ = try recent.image(id, at: journal.totalChanges) { () throws(VolumeError) in
-            try image(item)
+            try images.image(item)
         }
-    }
-
-    /// Returns nil for items that never leave this device.
-    func image(_ item: LocalItem) throws(VolumeError) -> Image? {
-        guard let kind = ItemKind(item.kind), let name = item.name.portable else { return nil }
-        var image = Image(
-            kind: kind, parent: item.parentKey == Item.root ? .root : item.parent, name: name,
-            isAlive: item.isAlive)
-        // A directory that was once a package still has its versions in the journal.
-        if kind.isDocument {
-            image.revision = item.current
-            image.content = item.content.map(account.keys.name(of:))
-        }
-        guard item.isAlive else { return image }
-        if item.hasConflicts, kind.isDocument {
-            image.conflicts = try journal.conflicts(of: item.key)
-        }
-        if kind == .symlink {
-            image.target = try target(of: item)
-            return image
-        }
-        if item.mode != 0 {
-            let mode = SharedMode.bits(of: item.mode)
-            image.attributes["mode"] = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
-        }
-        if kind == .file { image.modified = item.versionModified }
-        if kind == .file, item.changed != 0, let saved = item.versionModified,
-            saved != item.modified
-        {
-            image.attributes["modified"] = bigEndian(item.modified)
-        }
-        let list = AttributeList(encoded: item.attributes)
-        image.attributes[OwnerName.attribute] = list?.owner?.bytes
-        for attribute in list?.attributes ?? [] {
-            guard let name = String(validating: attribute.name, as: UTF8.self) else { continue }
-            image.attributes["x:" + name] = attribute.value
-        }
-        return image
-    }
-
-    private func target(of item: LocalItem) throws(VolumeError) -> String? {
-        guard let path = try journal.path(of: item.key), let name = path.last else { return nil }
-        return readTarget(of: name, in: Array(path.dropLast()), tree: tree)
     }
 
     func key(of id: Identifier) throws(VolumeError) -> Int64? {

@@ -73,8 +73,7 @@ extension HubAddress {
 
     /// Whether this machine has one of the lists that NIOSSL reads.
     private static var hasAuthorities: Bool {
-        ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"].contains {
-            access($0, R_OK) == 0
-        }
+        let lists = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"]
+        return lists.contains { access($0, R_OK) == 0 }
     }
 }

@@ -72,8 +72,8 @@ package struct VersionReader: Sendable {
         }
         throw VolumeError(
             .damaged,
-            "Chunk \(chunk.id) of \(found?.path.last?.text ?? "item \(key)") is lost or damaged; run "
-                + "`fsctl doctor`.")
+            "Chunk \(chunk.id) of \(found?.path.last?.text ?? "item \(key)") is lost or damaged; "
+                + "run `fsctl doctor`.")
     }
 
     /// Where chunks of the items' versions are on this device, as the journal says now. Looking for

@@ -89,7 +89,7 @@ struct Service: ControlService {
         case .sessions: return .sessions(try sessions(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
         case .download, .evict, .pin, .unpin, .pins:
-            return try answerOfContents(request, for: peer, progress)
+            return try ContentsVerbs(volume: volume, peer: peer).answer(request, progress)
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
             .watch:
             throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")

@@ -2,21 +2,22 @@ import Control
 import Model
 import Volume
 
-// The verbs about contents that are on this device or not.
-extension Service {
-    func answerOfContents(
-        _ request: Request, for peer: Peer, _ progress: (Progress) -> Bool
-    ) throws(VolumeError) -> Answer {
+/// The verbs about contents that are on this device or not.
+struct ContentsVerbs {
+    let volume: Volume
+    let peer: Peer
+
+    func answer(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) -> Answer {
         let path = try request.components()
         switch try request.known() {
-        case .download: try download(path, for: peer, progress)
+        case .download: try download(path, progress)
         case .pin:
             try volume.downloads.pin(at: path)
             defer { volume.downloads.resume() }
-            try download(path, for: peer, progress)
+            try download(path, progress)
         case .unpin: try volume.downloads.unpin(at: path)
         case .pins:
-            return .pins(try pins(below: path, counts: request.missing ?? false, for: peer))
+            return .pins(try pins(below: path, counts: request.missing ?? false))
         default:
             let eviction = RequestedEviction(volume: volume, peer: peer)
             return .evicted(
@@ -26,9 +27,7 @@ extension Service {
         return .done
     }
 
-    private func pins(below path: [Name], counts: Bool, for peer: Peer)
-        throws(VolumeError) -> PinsReport
-    {
+    private func pins(below path: [Name], counts: Bool) throws(VolumeError) -> PinsReport {
         let pins = try volume.downloads.pins(below: path, countsMissing: counts).filter {
             volume.mayKnow(peer, of: $0.path)
         }
@@ -41,9 +40,7 @@ extension Service {
             })
     }
 
-    private func download(_ path: [Name], for peer: Peer, _ progress: (Progress) -> Bool)
-        throws(VolumeError)
-    {
+    private func download(_ path: [Name], _ progress: (Progress) -> Bool) throws(VolumeError) {
         try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
             try volume.downloads.hydrate(
                 at: path,
@@ -52,7 +49,7 @@ extension Service {
                         done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
                     return progress(
                         Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
-                }, isMeant: { [volume] in volume.covers(peer, $0, write: false) })
+                }, isMeant: { [volume, peer] in volume.covers(peer, $0, write: false) })
         }
     }
 }
