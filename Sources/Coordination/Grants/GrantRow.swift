@@ -1,7 +1,7 @@
 import Model
 
-/// Which device may edit a document alone, as the hub's ledger keeps it. It is changed only within a
-/// transaction of the ledger, so all hubs of one ledger have the same. It has no time: hubs have
+/// Which device may edit a document alone, as the hub's ledger keeps it. It is changed only within
+/// a transaction of the ledger, so all hubs of one ledger have the same. It has no time: hubs have
 /// clocks of their own (`GrantWatch`).
 package struct GrantRow: Hashable, Sendable {
     package struct Holder: Hashable, Sendable {
