@@ -50,6 +50,16 @@ final class EditorWaits: Sendable {
         state.withLock { _ = $0.opens.removeValue(forKey: number) }
     }
 
+    /// The document is still wanted until its program has surely opened it, so that others do not
+    /// believe for a moment that nobody wants it.
+    private func wantNoMore(_ document: Identifier) {
+        arbitration.timers.after(seconds: 1) { [weak self] in
+            self?.state.withLock { [guarded = self?.guarded] state in
+                if !state.waits.wanted.contains(document) { guarded?.want(document, false) }
+            }
+        }
+    }
+
     /// Takes over the editors, and then the event.
     private func step(_ event: EditWaits.Event?) {
         let ready = state.withLock { state -> [(GoOn, [OpenElsewhere])] in
@@ -60,7 +70,7 @@ final class EditorWaits: Sendable {
             return effects.compactMap { effect in
                 switch effect {
                 case .want(let document, let isWanted):
-                    guarded.want(document, isWanted)
+                    if isWanted { guarded.want(document, true) } else { wantNoMore(document) }
                     return nil
                 case .proceed(let number, let document, let risk):
                     let known = editors[document] ?? []

@@ -188,14 +188,15 @@ package final class OpenDocuments: Sendable {
         }
     }
 
-    /// Whether the hub does not have the document as it is on this device. Waits for the recorder
-    /// to process what programs did.
+    /// Whether the hub does not have the document as it is on this device. Has it recorded now, and
+    /// waits for that for a moment.
     package func isUnsent(_ document: Identifier) throws(VolumeError) -> Bool {
         let path = try items.path(of: document)
-        let safety = DocumentSafety(items: items)
-        return try safety.unsafeDocuments(below: path, limit: 1).contains {
-            [.unrecorded, .unsent, .sent].contains($0.reason)
-        }
+        let isRecorded = items.recorder.catchUp(with: .path(path), timeoutSeconds: 0.25)
+        guard isRecorded else { return true }
+        return try DocumentSafety(items: items)
+            .unsafeDocuments(below: path, limit: 1)
+            .contains { [.unrecorded, .unsent, .sent].contains($0.reason) }
     }
 
     /// The present path of a document; nil if it has none. It does not wait for the recorder.

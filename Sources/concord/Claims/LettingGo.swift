@@ -31,11 +31,11 @@ final class LettingGo: Sendable {
     /// To be called when others have opened or closed documents.
     func changed(opened: [OpenElsewhere]) {
         for open in opened where open.use == .wants { ask(for: open) }
-        let known = asked.withLock { Array($0.keys) }
-        for document in known
-        where !documents.elsewhere(document).contains(where: { $0.use > .shows }) {
-            if let gone = asked.withLock({ $0.removeValue(forKey: document) }) {
-                if let claim = gone.claim { end(claim) }
+        for (document, known) in asked.withLock({ $0 }) {
+            let uses = documents.elsewhere(document).map(\.use)
+            if let claim = known.claim, !uses.contains(.wants) { giveBack(document, claim) }
+            if !uses.contains(where: { $0 > .shows }) {
+                asked.withLock { _ = $0.removeValue(forKey: document) }
                 documents.guarded.release(document, false)
             }
         }
