@@ -75,7 +75,7 @@ let moving: [Target] = [
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ],
         // The programs are installed as single files, so what pages consist of is part of them.
-        resources: [.embedInCode("Resources")]),
+        resources: [.embedInCode("Resources"), .embedInCode("Links/Templates")]),
     // The hub's volumes for programs that know WebDAV.
     .target(
         name: "HubWebDAV",

@@ -86,12 +86,14 @@ class ConcordExtension(
 
     def get_file_items(self, *arguments):
         # Nautilus hands over the files, Nemo and Caja a window before them.
-        return self._menu(arguments[-1])
+        return self._menu("files", arguments[-1])
 
     def get_background_items(self, *arguments):
-        return self._menu([arguments[-1]])
+        return self._menu("folder", [arguments[-1]])
 
-    def _menu(self, files):
+    # Nautilus makes both menus at once, and does for an entry of the one what an entry of the same
+    # name and place in the other says. So their names differ.
+    def _menu(self, kind, files):
         paths = [self._path(file) for file in files]
         if None in paths:
             return []
@@ -99,12 +101,13 @@ class ConcordExtension(
             list(zip(paths, (file.is_directory() for file in files))), self._folders)
         if not found:
             return []
-        top = Host.MenuItem(name="Concord::menu", label="Concord", tip="What Concord can do here")
+        top = Host.MenuItem(
+            name=f"Concord::{kind}", label="Concord", tip="What Concord can do here")
         menu = Host.Menu()
         top.set_submenu(menu)
         for entry, can_be_chosen in found:
             item = Host.MenuItem(
-                name=f"Concord::{entry.verb}", label=entry.label, tip=entry.tip,
+                name=f"Concord::{kind}::{entry.verb}", label=entry.label, tip=entry.tip,
                 sensitive=can_be_chosen)
             item.connect("activate", lambda _, entry=entry: concord_menu.start(entry, paths))
             menu.append_item(item)

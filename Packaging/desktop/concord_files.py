@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import socket
+import time
 
 
 class State(enum.Enum):
@@ -157,14 +158,19 @@ def _unescaped(field):
     return re.sub(rb"\\([0-7]{3})", lambda digits: bytes([int(digits[1], 8)]), field)
 
 
+def relative(path, root):
+    """Returns a path from the root; the root's own is empty."""
+    return "" if path == root else path[len(root) + 1:]
+
+
 def wire(path, root):
     """Returns a path as the socket's protocol writes it: from the root, in hex if not UTF-8."""
-    relative = "" if path == root else path[len(root) + 1:]
+    path = relative(path, root)
     try:
-        relative.encode()
-        return relative
+        path.encode()
+        return path
     except UnicodeEncodeError:
-        return {"hex": os.fsencode(relative).hex()}
+        return {"hex": os.fsencode(path).hex()}
 
 
 def unwired(name):
@@ -243,14 +249,28 @@ def ask(root, verb, **fields):
     address = attribute(root, "socket")
     if address is None:
         raise FileNotFoundError(f"{root} is not a mounted Concord volume.")
+    return ask_at(address, None, verb, **fields)
+
+
+def ask_at(address, seconds, verb, **fields):
+    """Does the same at a socket's path, and raises TimeoutError after so many seconds."""
+    end = seconds and time.monotonic() + seconds
+    received = b""
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(seconds)
         connection.connect(address)
         connection.sendall(request(1, verb, fields))
-        for line in connection.makefile("rb"):
-            answer = json.loads(line)
-            if "ok" in answer:
-                return result(answer)
-    raise ConnectionError(f"The daemon of {root} ended the connection without an answer.")
+        while piece := connection.recv(1 << 16):
+            *lines, received = (received + piece).split(b"\n")
+            for answer in map(json.loads, lines):
+                if "ok" in answer:
+                    return result(answer)
+            if end:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"{address} did not answer within {seconds} seconds.")
+                connection.settimeout(left)
+    raise ConnectionError(f"{address} ended the connection without an answer.")
 
 
 def request(number, verb, fields):

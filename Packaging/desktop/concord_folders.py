@@ -12,6 +12,7 @@ from gi.repository import GLib
 import concord_files
 from concord_files import State
 from concord_lines import Conversation
+from concord_pins import Pins
 
 
 class FolderStates:
@@ -46,6 +47,12 @@ class FolderStates:
         if root not in self._volumes:
             self._volumes[root] = VolumeStates(root, self._changed, self._ended)
         return self._volumes[root].ask(path, done)
+
+    def kept(self, paths):
+        """Returns for each of the files whether it is to stay here; None if that is unknown."""
+        roots = {self.root(path) for path in paths}
+        volume = self._volumes.get(roots.pop()) if len(roots) == 1 else None
+        return volume.pins.kept(paths) if volume else [None for _ in paths]
 
     def _folder(self, path):
         volume = self._volumes.get(self.root(path))
@@ -97,6 +104,7 @@ class VolumeStates:
         self._began = time.monotonic()
         self._round_milliseconds = 0
         self._conversation = Conversation(root, self._end, self._heard)
+        self.pins = Pins(self._conversation)
         self._conversation.ask("watch", path="", contents=True)
         self._conversation.ask("status", self._volume_answered)
 

@@ -20,6 +20,8 @@ class Conversation:
 
     def __init__(self, root, ended, heard=None):
         self.root = root
+        # The path of the daemon's socket; None until it is known.
+        self.address = None
         self._ended, self._heard = ended, heard
         self._waiting = {}
         self._number = 0
@@ -57,6 +59,7 @@ class Conversation:
             address = None
         if not address:
             return self._end()
+        self.address = address
         Gio.SocketClient().connect_async(
             Gio.UnixSocketAddress.new(address), self._cancellable, self._connected)
 

@@ -48,11 +48,14 @@ def entries(files, folders):
     if not files or any(folders.root(path) is None for path, _ in files):
         return []
     states = [None if is_folder else folders.known(path) for path, is_folder in files]
+    # What would change nothing for any of the files is not offered.
+    needless = {(True,): "pin", (False,): "unpin"}.get(
+        tuple(set(folders.kept([path for path, _ in files]))))
     found = []
     for entry in ENTRIES:
         if entry.for_one and (len(files) > 1 or files[0][1]):
             continue
-        if entry.verb == "resolve" and states != [State.CONFLICT]:
+        if entry.verb == "resolve" and states != [State.CONFLICT] or entry.verb == needless:
             continue
         found.append((entry, entry.applies(states)))
     return found

@@ -22,7 +22,9 @@ class ConcordThunar(
 
     def __init__(self):
         super().__init__()
-        self._folders = FolderStates(lambda path: None)
+        self._folders = FolderStates(self._changed)
+        # The labels of the pages that are open, with the paths of their files.
+        self._labels = {}
 
     # MARK: The menu
 
@@ -64,14 +66,22 @@ class ConcordThunar(
         if path is None or self._folders.root(path) in (None, path):
             return []
         label = Gtk.Label(label="…", xalign=0, yalign=0, margin=12, visible=True)
-
-        def done(state):
-            label.set_text(state.sentence if state else "Concord does not know this file.")
-
-        self._folders.ask(path, done)
+        self._labels[label] = path
+        label.connect("destroy", self._labels.pop)
+        self._show(label)
         page = Thunarx.PropertyPage(label="Concord")
         page.add(label)
         return [page]
+
+    def _show(self, label):
+        def done(state):
+            label.set_text(state.sentence if state else "Concord does not know this file.")
+
+        self._folders.ask(self._labels[label], done)
+
+    def _changed(self, path):
+        for label in [label for label, shown in self._labels.items() if shown == path]:
+            self._show(label)
 
     @staticmethod
     def _path(file):

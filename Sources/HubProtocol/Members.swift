@@ -10,9 +10,9 @@ package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
     package func allows(_ operation: VolumeOperation) -> Bool {
         switch operation {
         case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
-            .leases, .page:
+            .leases, .page, .links:
             true
-        case .chunks, .commit, .holding, .edit, .pageForm: self != .reader
+        case .chunks, .commit, .holding, .edit, .pageForm, .makeLink: self != .reader
         case .changeMembers: self == .owner
         case .leave: self != .owner
         }
@@ -23,6 +23,11 @@ package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
         switch operation {
         case .changeMembers:
             Failure(.forbidden, "Only the volume's owner can change its members.")
+        case .makeLink:
+            Failure(
+                .forbidden,
+                "You are a \(rawValue) of this volume, so you cannot make links that others open: "
+                    + "its owner and editors can.")
         case .leave:
             Failure(
                 .forbidden,
@@ -57,6 +62,11 @@ package enum VolumeOperation: String, Sendable, CaseIterable {
     case page
     /// Changes the volume by a form of a page, or by WebDAV.
     case pageForm
+    /// Lists links for people without an account, and revokes them: the owner all of the volume,
+    /// others their own.
+    case links
+    /// Makes such a link. It is valid only while its maker has the right for this.
+    case makeLink
 }
 
 extension VolumeCall {
@@ -76,6 +86,7 @@ extension VolumeCall {
         case .wanted: .wanted
         case .members: .members
         case .leases: .leases
+        case .links: .links
         }
     }
 }

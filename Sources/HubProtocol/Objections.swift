@@ -325,7 +325,7 @@ extension Manifest.Entry {
 extension Int64 {
     /// Only times from 1970 to 2200 are accepted, in nanoseconds, so that later arithmetic cannot
     /// overflow.
-    fileprivate var objectionToTime: String? {
+    var objectionToTime: String? {
         (0..<7_258_118_400_000_000_000).contains(self) ? nil : "The time is not in 1970 to 2200."
     }
 }

@@ -11,6 +11,8 @@ package enum Routes {
     /// Pages for browsers, which devices do not use, and those of volumes.
     package static let pages = "/web"
     package static let volumePages = pages + "/v"
+    /// What visitors see who have a link, which devices do not use.
+    package static let links = "/s"
     /// WebDAV, which devices do not use.
     package static let webDAV = "/dav"
     package static let volumes = "/v1/volumes"
@@ -28,7 +30,7 @@ package enum Routes {
 /// The endpoints of one volume: the last component of their paths.
 package enum VolumeCall: String, Sendable, CaseIterable {
     case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted, members,
-        leases
+        leases, links
 }
 
 /// The HTTP headers that Concord defines.
@@ -123,6 +125,12 @@ package enum HubLimits {
     /// The members of a volume, and the volumes of others of which an account is a member.
     package static let members = 1000
     package static let parents = 16
+    /// The links of one account in a volume.
+    package static let links = 1000
+    /// The characters of a link's password, at least.
+    package static let linkPasswordLength = 8
+    /// The bytes of the path of a link's document that the hub tells.
+    package static let linkPathBytes = 16 << 10
     /// The documents of a volume that are open on one device, and the leases of a volume that a
     /// device is told of.
     package static let leases = 128

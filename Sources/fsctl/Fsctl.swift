@@ -30,9 +30,11 @@ struct Fsctl: ParsableCommand {
             WaitCommand.self, CoordinateCommand.self, LocksCommand.self, WhoCommand.self,
             PresentCommand.self, WatchCommand.self, SigninCommand.self, SignoutCommand.self,
             IdentityCommand.self,
-            DevicesCommand.self, MembersCommand.self, VolumesCommand.self, OfflineCommand.self,
+            DevicesCommand.self, MembersCommand.self, VolumesCommand.self, ShareCommand.self,
+            OfflineCommand.self,
             OnlineCommand.self, DownloadCommand.self,
-            EvictCommand.self, PinCommand.self, UnpinCommand.self, ActivityCommand.self,
+            EvictCommand.self, PinCommand.self, UnpinCommand.self, PinsCommand.self,
+            ActivityCommand.self,
             LimitCommand.self, BrakeCommand.self, DoctorCommand.self, StatisticsCommand.self,
             McpCommand.self,
         ])

@@ -5,6 +5,7 @@ Programs run there by chroot. The daemons run outside, and mount into it. Everyt
 lies in one directory of the Debian's /srv or in its /tmp, and all processes have the directory's
 name in their environment; so at the end nothing is left.
 """
+import fcntl
 import json
 import os
 import select
@@ -15,7 +16,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The user in the Debian, under whom all programs of a desktop run.
+# The user ada of the Debian, under whom all programs of a desktop run.
 USER = 1000
 
 
@@ -33,6 +34,13 @@ class Debian:
 
     def __init__(self, root):
         self.root = os.path.realpath(root)
+        if self.root == "/":
+            raise SystemExit("This machine's own root would be emptied.")
+        self.lock = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"Another test uses {self.root}.") from None
         self.proc = os.path.join(self.root, "proc")
         self.scratch = tempfile.mkdtemp(prefix="desktop.", dir=os.path.join(self.root, "srv"))
         os.chmod(self.scratch, 0o755)
@@ -41,11 +49,6 @@ class Debian:
 
     def start(self):
         subprocess.run(["mount", "-t", "proc", "proc", self.proc], check=True)
-        with open(os.path.join(self.root, "etc/passwd")) as file:
-            is_known = any(line.split(":")[2] == str(USER) for line in file)
-        if not is_known:
-            add = ["useradd", "--create-home", "--uid", str(USER), "person"]
-            subprocess.run(["chroot", self.root, *add], check=True)
 
     def inside(self, path):
         """The path as programs in the Debian see it."""

@@ -4,6 +4,7 @@ user of a Debian that Tests/Desktop/run makes."""
 
 import os
 import sys
+import traceback
 
 sys.path.append("/usr/share/concord/desktop")
 
@@ -17,7 +18,7 @@ def fill(fleet):
     os.mkdir(fleet.one + "/Letters")
     put(fleet.one + "/Letters/a.txt", "first\n")
     put(fleet.one + "/Letters/a.txt", "second\n")
-    for name in ("safe.txt", "there.txt", "both.txt", "thrown.txt"):
+    for name in ("safe.txt", "there.txt", "both.txt", "thrown.txt", "minutes"):
         put(f"{fleet.one}/{name}", f"the contents of {name}\n")
     run("convert", "-size", "300x200", "plasma:red-blue", fleet.one + "/picture.png")
     fleet.sent()
@@ -27,7 +28,7 @@ def fill(fleet):
     run("fsctl", "wait", "--durable", "hub", fleet.one)
     run("fsctl", "online", "--at", fleet.two)
     fleet.sent()
-    for name in ("there.txt", "picture.png"):
+    for name in ("there.txt", "minutes", "picture.png"):
         run("fsctl", "evict", f"{fleet.two}/{name}")
 
 
@@ -41,6 +42,10 @@ def main():
         statusicon.check(fleet, session)
         with open(f"{HOME}/session.log", errors="replace") as log:
             assert "Traceback" not in log.read(), "an extension has failed: see session.log"
+    except BaseException:
+        # What ends the test may fail as well, and must not hide this.
+        traceback.print_exc()
+        raise
     finally:
         if session:
             session.close()

@@ -14,20 +14,19 @@ from session import (
     text, wait)
 
 THUMBNAILER = "org.freedesktop.thumbnails.Thumbnailer1"
-MENU = [
-    "Versions…", "Settle Conflict…", "Keep on This Device", "Do Not Keep on This Device",
-    "Download Now", "Free Up Space", "Share…",
-]
+KEEP, LET_GO = "Keep on This Device", "Do Not Keep on This Device"
+MENU = {
+    "Versions…", "Settle Conflict…", KEEP, LET_GO, "Download Now", "Free Up Space", "Share…"}
 
 
 def check(fleet, session):
     run("gio", "mime", "inode/directory", "nemo.desktop")
-    setting("org.nemo.preferences", "default-folder-viewer", "'list-view'")
+    show_states("org.nemo")
     setting("org.nemo.preferences", "confirm-trash", "false")
-    # Nemo reads a picture itself when the program for thumbnails may not (Desktop.md says so).
-    setting("org.nemo.preferences", "show-image-thumbnails", "'never'")
-    setting("org.nemo.list-view", "default-visible-columns", "['name', 'ConcordColumn::state']")
-    setting("org.nemo.list-view", "default-column-order", "['name', 'ConcordColumn::state']")
+    # Nemo reads a picture itself when the program for thumbnails may not. Desktop.md says how to
+    # switch thumbnails off for a volume: in its menu View, and by this preference.
+    run("gio", "set", fleet.two, "metadata::show-thumbnails", "false")
+    setting("org.nemo.preferences", "inherit-show-thumbnails", "true")
     process = session.start("nemo", fleet.two)
     nemo = Application("nemo")
     check_states(fleet, nemo)
@@ -44,6 +43,21 @@ def check(fleet, session):
     check_dolphin()
 
 
+def show_states(schema):
+    """Lets a file manager that keeps its settings below a schema list names and states."""
+    setting(f"{schema}.preferences", "default-folder-viewer", "'list-view'")
+    for key in ("default-visible-columns", "default-column-order"):
+        setting(f"{schema}.list-view", key, "['name', 'ConcordColumn::state']")
+
+
+def check_unknown(fleet, name, is_listed):
+    """A file manager that lists a file whose type its name does not tell does not download it."""
+    # GLib looks at the first bytes before it tells the name.
+    wait(f"{name} lists minutes", is_listed)
+    assert state(fleet.two + "/minutes") == "dataless", f"{name} has downloaded minutes"
+    print(f"ok: {name} does not download a file whose type its name does not tell")
+
+
 def check_states(fleet, nemo):
     print("\n== States")
     for name, words in {
@@ -51,6 +65,7 @@ def check_states(fleet, nemo):
         "picture.png": "Only there",
     }.items():
         expect(f"Nemo shows that {name} is {words}", lambda: nemo.row(name) == [words])
+    check_unknown(fleet, "Nemo", lambda: nemo.row("minutes") == ["Only there"])
     shot("nemo-states")
     run("fsctl", "offline", "--at", fleet.two)
     put(fleet.two + "/new.txt", "new\n")
@@ -93,9 +108,8 @@ def check_menu(fleet, nemo):
     print("\n== Menu")
     expect("a file in conflict has Concord's menu", open_menu(nemo, "both.txt"))
     nemo.point("Concord", "menu", 1)
-    wait("its entries are shown", lambda: nemo.named("Versions…", "menu item"))
+    expect("it has all entries that make sense", lambda: entries(nemo) == MENU - {LET_GO})
     shot("nemo-menu")
-    expect("it has all entries", lambda: set(MENU) <= set(nemo.texts("menu item")))
     press("Escape", "Escape")
 
 
@@ -108,17 +122,32 @@ def check_actions(fleet, nemo):
     choose(nemo, "safe.txt", "Download Now")
     expect("Download Now downloads it", lambda: (
         state(fleet.two + "/safe.txt") == "current" and nemo.row("safe.txt") == ["Safe"]))
-    choose(nemo, "safe.txt", "Keep on This Device")
+    choose(nemo, "safe.txt", KEEP)
     expect("a file that is kept cannot be evicted", lambda: is_pinned(fleet.two + "/safe.txt"))
     # The question before may have evicted it, if it came before the pin.
     wait("it is here", lambda: nemo.row("safe.txt") == ["Safe"])
+    expect("its menu offers only not to keep it", lambda: (
+        {KEEP, LET_GO} & offered(nemo, "safe.txt") == {LET_GO}))
     choose(nemo, "safe.txt", "Free Up Space")
     expect("a window says why its space is not freed", lambda: any(
         "is pinned" in words for words in desktop.texts("label")))
     shot("refusal")
     desktop.click("Close", "push button")
-    choose(nemo, "safe.txt", "Do Not Keep on This Device")
+    choose(nemo, "safe.txt", LET_GO)
     expect("it can be evicted again", lambda: not is_pinned(fleet.two + "/safe.txt"))
+    expect("its menu offers only to keep it", lambda: (
+        {KEEP, LET_GO} & offered(nemo, "safe.txt") == {KEEP}))
+    run("fsctl", "pin", fleet.two + "/Letters")
+    folders = FolderStates(lambda path: None)
+    wait("the folder is known", lambda: (
+        turn() and folders.ask(fleet.two + "/Letters/a.txt", lambda state: None)))
+    expect("a file in a folder that is kept is kept, too", lambda: folders.kept(
+        [fleet.two + "/Letters", fleet.two + "/Letters/a.txt", fleet.two + "/safe.txt"])
+        == [True, True, False])
+    run("fsctl", "unpin", fleet.two + "/Letters/a.txt")
+    expect("but not if it is excepted", lambda: folders.kept(
+        [fleet.two + "/Letters/a.txt"]) == [False])
+    run("fsctl", "unpin", fleet.two + "/Letters")
     run("fsctl", "download", fleet.two + "/safe.txt")
 
     choose(nemo, "thrown.txt", "Versions…")
@@ -159,13 +188,35 @@ def check_actions(fleet, nemo):
     press("alt+F4")
 
 
-def choose(nemo, name, entry):
-    """Chooses an entry of Concord's menu for a file."""
-    wait("the menu is open", open_menu(nemo, name))
-    nemo.choose(entry, "menu item")
-    # The menu stays open if its entries were not chosen by the mouse.
-    press("Escape")
-    wait("the menu is closed", lambda: not nemo.named("Concord", "menu"))
+def choose(program, name, entry):
+    """Chooses an entry of Concord's menu for a file, as a person does with the mouse."""
+    open_concord(program, name)
+    wait(f"{entry} can be chosen", lambda: can_be_chosen(program.named(entry, "menu item")))
+    program.point(entry, "menu item", 1)
+    wait("the menu is closed", lambda: not program.named("Concord", "menu"))
+
+
+def open_concord(program, name):
+    wait("the menu is open", open_menu(program, name))
+    program.point("Concord", "menu", 1)
+
+
+def can_be_chosen(node):
+    return node and has_state(node, "SENSITIVE")
+
+
+def offered(program, name):
+    """The entries of Concord's menu for a file."""
+    open_concord(program, name)
+    found = wait("its entries are shown", lambda: entries(program))
+    press("Escape", "Escape")
+    wait("the menu is closed", lambda: not program.named("Concord", "menu"))
+    return found
+
+
+def entries(program):
+    """The entries that the open menu shows."""
+    return {label for label in MENU if program.named(label, "menu item")}
 
 
 def select(desktop, words):
@@ -240,7 +291,7 @@ def check_thunar(fleet, session):
     run("fsctl", "evict", fleet.two + "/there.txt")
     process = session.start("thunar", fleet.two)
     thunar = Application("thunar")
-    wait("Thunar shows the files", lambda: thunar.named("there.txt", "table cell"))
+    check_unknown(fleet, "Thunar", lambda: thunar.named("minutes", "table cell"))
     # The extension asks for the states of a folder when Thunar opens the first menu in it.
     expect("a file has Concord's menu", open_menu(thunar, "both.txt"))
     press("Escape")
@@ -263,17 +314,16 @@ def check_thunar(fleet, session):
 
 def check_nautilus(fleet, session):
     print("\n== Nautilus")
-    setting("org.gnome.nautilus.preferences", "default-folder-viewer", "'list-view'")
-    columns = "['name', 'ConcordColumn::state']"
-    setting("org.gnome.nautilus.list-view", "default-visible-columns", columns)
-    setting("org.gnome.nautilus.list-view", "default-column-order", columns)
+    show_states("org.gnome.nautilus")
     process = session.start("nautilus", "--select", fleet.two + "/there.txt")
     nautilus = Application("org.gnome.Nautilus")
     for name, words in {"Letters": "Safe", "picture.png": "Only there"}.items():
         expect(f"Nautilus shows that {name} is {words}", lambda: (
             nautilus.row(name, "label") == [words]))
+    check_unknown(fleet, "Nautilus", lambda: nautilus.row("minutes", "label") == ["Only there"])
     # A menu gives the focus to what the pointer is on.
     run("xdotool", "mousemove", "999", "5")
+    press("shift+Down")
     press("shift+F10")
     wait("the menu is open", lambda: nautilus.texts("menu item"))
     walk(nautilus, "Concord", "Up")
@@ -281,9 +331,10 @@ def check_nautilus(fleet, session):
     walk(nautilus, "Free Up Space", "Down")
     shot("nautilus-menu")
     press("Return")
-    expect("Free Up Space leaves a file only there", lambda: (
-        state(fleet.two + "/there.txt") == "dataless"
-        and nautilus.row("there.txt", "label") == ["Only there"]))
+    expect("Free Up Space leaves the selected files only there", lambda: all(
+        state(f"{fleet.two}/{name}") == "dataless"
+        and nautilus.row(name, "label") == ["Only there"] for name in ("there.txt", "thrown.txt")))
+    assert state(fleet.two + "/safe.txt") == "current", "another file has been evicted, too"
     assert state(fleet.two + "/picture.png") == "dataless"
     session.end(process)
 
@@ -302,16 +353,13 @@ def walk(program, name, key):
 
 def check_caja(fleet, session):
     print("\n== Caja")
-    setting("org.mate.caja.preferences", "default-folder-viewer", "'list-view'")
-    columns = "['name', 'ConcordColumn::state']"
-    setting("org.mate.caja.list-view", "default-visible-columns", columns)
-    setting("org.mate.caja.list-view", "default-column-order", columns)
+    show_states("org.mate.caja")
     process = session.start("caja", "--no-desktop", fleet.two)
     caja = Application("caja")
     for name, words in {"Letters": "Safe", "picture.png": "Only there"}.items():
         expect(f"Caja shows that {name} is {words}", lambda: caja.row(name) == [words])
-    expect("a file has Concord's menu", open_menu(caja, "safe.txt"))
-    caja.choose("Free Up Space", "menu item")
+    check_unknown(fleet, "Caja", lambda: caja.row("minutes") == ["Only there"])
+    choose(caja, "safe.txt", "Free Up Space")
     expect("Free Up Space leaves it only there", lambda: (
         state(fleet.two + "/safe.txt") == "dataless" and caja.row("safe.txt") == ["Only there"]))
     shot("caja")
@@ -381,9 +429,16 @@ def check_stopped(fleet):
     print("\n== A stopped daemon")
     process = status(fleet.two)["process"]
     folders, states = FolderStates(lambda path: None), []
+    known = FolderStates(lambda path: None)
+    wait("the socket is known", lambda: (
+        turn() and known.ask(fleet.two + "/both.txt", lambda state: None)))
 
     def is_stopped():
         return text(f"/proc/{process}/stat").split()[2] == "T"
+
+    def offered():
+        entries = concord_menu.entries([(fleet.two + "/both.txt", False)], known)
+        return {"pin", "unpin"} & {entry.verb for entry, _ in entries}
 
     os.kill(process, signal.SIGSTOP)
     try:
@@ -391,10 +446,12 @@ def check_stopped(fleet):
         is_known = folders.ask(fleet.two + "/both.txt", states.append)
         turn()
         assert is_stopped() and not is_known and not states
+        assert offered() == {"pin", "unpin"} and is_stopped()
     finally:
         os.kill(process, signal.SIGCONT)
     print("ok: a daemon that does not answer keeps no file manager waiting")
     expect("its answer comes later", lambda: turn() and states == [State.SAFE])
+    expect("the menu knows again what makes sense", lambda: offered() == {"pin"})
 
 
 def check_dolphin():

@@ -229,9 +229,9 @@ class Application:
             return []
         return found
 
-    def named(self, name, *roles, shown=True):
+    def named(self, name, *roles):
         for node in self.nodes(*roles):
-            if node.get_name() == name and (not shown or has_state(node, "SHOWING")):
+            if node.get_name() == name and has_state(node, "SHOWING"):
                 return node
 
     def texts(self, *roles):
@@ -250,12 +250,6 @@ class Application:
     def click(self, name, *roles):
         """Does the action of a button or of an entry of a menu."""
         wait(f"{name} is shown by {self.name}", lambda: act(self.named(name, *roles)))
-
-    def choose(self, name, *roles):
-        """Does the action of an entry in a menu that need not be open."""
-        wait(
-            f"{name} can be chosen in the menu of {self.name}",
-            lambda: act(self.named(name, *roles, shown=False)))
 
     def point(self, name, role, *buttons):
         """Clicks on something with the mouse."""

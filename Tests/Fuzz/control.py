@@ -45,6 +45,10 @@ FIELDS = {
         {"change": "add", "user": "bob", "role": "editor"},
         {"change": "remove", "user": "bob"}],
     "volumes": [{}],
+    "links": [{}, {"path": "d"}],
+    "link": [
+        {"change": "make", "path": "a.txt", "edits": True, "password": "secret word", "time": 1},
+        {"change": "revoke", "link": "ID"}],
     "limit": [{"upload": 0, "download": 1 << 20}],
     "conflicts": [{"path": ""}],
     "resolve": [{"path": "a.txt", "number": 1, "numbers": [1, 2], "program": "x"}, {"path": "a.txt", "undo": True}],
@@ -58,6 +62,7 @@ FIELDS = {
     "evict": [{"path": "d/c.txt", "force": True}],
     "pin": [{"path": "d/c.txt"}],
     "unpin": [{"path": "d/c.txt"}],
+    "pins": [{"path": "d"}, {"missing": True}],
     "claim": [CLAIM, dict(CLAIM, **{"try": True, "purposes": ["p"], "presenters": [1], "process": os.getpid()})],
     "release": [{"claim": 1}],
     "cancel": [{"claim": 1}],

@@ -88,23 +88,36 @@ struct ConnectionTests {
         }
     }
 
+    enum Sender: CaseIterable { case form, link, webDAV }
+
     /// A document may take longer than one of a device's requests, but not for ever.
-    @Test(arguments: [true, false])
-    func aLongDocumentHasTimeForEachPartOfIt(isForm: Bool) async throws {
+    @Test(arguments: Sender.allCases)
+    func aLongDocumentHasTimeForEachPartOfIt(_ sender: Sender) async throws {
         var limits = CallerLimits()
         limits.requestSeconds = 4
         limits.unauthenticatedSeconds = 1
         try await RunningHub.with(limits: limits) { hub in
-            let device = try await hub.device()
+            var device = try await hub.device()
             let document = [UInt8](repeating: 7, count: 3 * HubLimits.uploadBytes)
             let (head, body): (String, [UInt8])
-            if isForm {
+            switch sender {
+            case .link:
+                try await device.save("a", bytes("old"))
+                let item = try #require(try await device.aliveItems()["a"])
+                let target = try await device.link(item.id, edits: true).address + "/upload"
+                var visitor = Surfer(hub.url)
+                let page = try await visitor.get(String(target.dropLast("/upload".count)))
+                body = Surfer.multipart(try page.form(to: target), [("a", document)])
+                head =
+                    "POST \(target) HTTP/1.1\r\n"
+                    + "Content-Type: \(Surfer.type.first!.value)\r\n"
+            case .form:
                 let (fields, cookie) = try await hub.form(of: device)
                 body = Surfer.multipart(fields, [("a", document)])
                 head =
                     "POST /web/v/\(device.volume.id)/\(Identifier.root)/upload HTTP/1.1\r\n"
                     + "Cookie: \(cookie)\r\nContent-Type: \(Surfer.type.first!.value)\r\n"
-            } else {
+            case .webDAV:
                 let client = try await hub.client()
                 let pair = Data("anna:\(client.password)".utf8).base64EncodedString()
                 body = document
@@ -119,7 +132,7 @@ struct ConnectionTests {
                 try await Task.sleep(for: .seconds(2))
                 long.send(Array(body[start...].prefix(body.count / 3 + 1)))
             }
-            #expect(try long.rest(upTo: "\r\n").contains(isForm ? "303" : "201"))
+            #expect(try long.rest(upTo: "\r\n").contains(sender == .webDAV ? "201" : "303"))
             #expect(try stuck.rest() == "")
         }
     }

@@ -329,6 +329,72 @@ struct LedgerContract {
         }
     }
 
+    @Test(arguments: LedgerKind.all) func linksGoWithWhatTheyNeed(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let (volume, bert) = (VolumeRow.example(.random()), Identifier.random())
+            let anna = volume.account
+            try await ledger.write { transaction in
+                for (id, name) in [(anna, "anna"), (bert, "bert")] {
+                    try transaction.addAccount(id, name: name, quota: nil, at: 1)
+                }
+                try transaction.addVolume(volume, at: 2)
+                let links = transaction.links
+                /// Adds a link of bert and runs `body`.
+                func isGone(_ body: (LinkRow) throws -> Void) throws {
+                    try transaction.membership.setMember(bert, of: volume.id, .editor, at: 3)
+                    let device = Identifier.random()
+                    _ = try transaction.devices.enrol(device, account: bert, name: "d", at: 4)
+                    let link = LinkRow.example(
+                        of: bert, in: volume, on: device, LinkPassword(bytes: [1, 2]))
+                    let token = Digest.sha256(link.id.bytes)
+                    try links.add(link, token: token)
+                    #expect(try links[link.id] == link)
+                    #expect(try links.all(in: volume.id) == [link])
+                    #expect(try transaction.devices.caller(token, at: 8)?.device == link.id)
+                    #expect(try transaction.devices.caller(token, at: 9) == nil)
+                    let devices = try transaction.devices.entries(of: bert).map(\.id)
+                    #expect(!devices.contains(link.id), "it is not listed as a device")
+                    try body(link)
+                    #expect(try links[link.id] == nil)
+                    #expect(try transaction.devices.owner(of: link.id) == nil)
+                    #expect(try !transaction.devices.hasToken(link.id))
+                }
+                try isGone { try links.remove($0.id) }
+                try isGone { try transaction.devices.revoke($0.device, at: 6) }
+                try isGone { _ in
+                    try transaction.membership.setMember(bert, of: volume.id, .reader, at: 6)
+                }
+                try isGone { _ in try transaction.membership.removeMember(bert, of: volume.id) }
+                let own = LinkRow.example(of: anna, in: volume, on: .random())
+                try links.add(own, token: .sha256([1]))
+                try links.removeAll(of: bert, in: volume.id)
+                #expect(try links.all(in: volume.id) == [own], "another account's link stays")
+                try links.remove(own.id)
+                // The volume goes with its owner, and with it the links of others.
+                try isGone { _ in try transaction.removeAccount(anna) }
+                #expect(try transaction.account(bert) != nil)
+            }
+        }
+    }
+
+    @Test(arguments: LedgerKind.all) func linksGoWithTheirMakers(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let (volume, bert) = (VolumeRow.example(.random()), Identifier.random())
+            let left = try await ledger.write { transaction in
+                try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
+                try transaction.addAccount(bert, name: "bert", quota: nil, at: 1)
+                try transaction.addVolume(volume, at: 2)
+                try transaction.membership.setMember(bert, of: volume.id, .editor, at: 3)
+                let link = LinkRow.example(of: bert, in: volume, on: .random())
+                try transaction.links.add(link, token: .sha256([1]))
+                try transaction.removeAccount(bert)
+                let tokens = try transaction.rows("SELECT 1 FROM tokens", []).count
+                return try transaction.links.all(in: volume.id).count + tokens
+            }
+            #expect(left == 0)
+        }
+    }
+
     /// The volumes of an older ledger get their accounts as owners.
     @Test(arguments: LedgerKind.all) func olderVolumesHaveOwners(_ kind: LedgerKind) async throws {
         let scratch = try TemporaryDirectory("ledger")
@@ -371,5 +437,16 @@ extension VolumeRow {
         VolumeRow(
             id: id, account: .root, name: "v", epoch: .random(), chunkKey: [1], nameKey: [2],
             head: 0, collection: 0)
+    }
+}
+
+extension LinkRow {
+    fileprivate static func example(
+        of account: Identifier, in volume: VolumeRow, on device: Identifier,
+        _ password: LinkPassword? = nil
+    ) -> LinkRow {
+        LinkRow(
+            id: .random(), volume: volume.id, item: .root, account: account, device: device,
+            edits: true, made: 5, ends: 9, password: password)
     }
 }

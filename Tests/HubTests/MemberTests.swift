@@ -30,9 +30,9 @@ struct MemberTests {
             if self == .removed || self == .never { return .notFound }
             switch operation {
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
-                .leases, .page:
+                .leases, .page, .links:
                 return nil
-            case .chunks, .commit, .holding, .edit, .pageForm:
+            case .chunks, .commit, .holding, .edit, .pageForm, .makeLink:
                 return self == .reader ? .forbidden : nil
             case .changeMembers: return self == .owner ? nil : .forbidden
             case .leave: return self == .owner ? .forbidden : nil
@@ -99,6 +99,9 @@ struct MemberTests {
             case .wanted: return try await get(.wanted)
             case .members: return try await get(.members)
             case .leases: return try await get(.leases)
+            case .links: return try await get(.links)
+            case .makeLink:
+                return try await call(.links, try json(ShareLinkRequest(linkTo: item)))
             case .edit:
                 let document = LeaseRequest.Document(item: item, use: .edits, age: 0)
                 return try await call(

@@ -13,7 +13,7 @@ struct TransportTests {
                 let text = try Programs.fsctl("status", volume.path).succeed()
                 let line = text.split(separator: "\n").first { $0.contains("Requests") }
                 let expected =
-                    transport == .rings ? "io_uring" : "/dev/fuse (the mount option nouring)"
+                    transport == .rings ? "io_uring" : "/dev/fuse (without the mount option uring)"
                 #expect(line?.hasSuffix(expected) == true, "\(text)")
             }
         }

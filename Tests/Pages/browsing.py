@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -102,7 +102,20 @@ class Browser:
         self.click(By.PARTIAL_LINK_TEXT, text)
 
     def press(self, text):
-        self.click(By.XPATH, f"//button[contains(., '{text}')]")
+        """Presses a button. If it sends a form, the next page is there when this returns."""
+        page = self.driver.find_element(By.TAG_NAME, "html")
+        path = f"//button[contains(., '{text}')]"
+        sends = self.use(By.XPATH, path, lambda button: button.get_attribute("type")) == "submit"
+
+        def is_replaced():
+            try:
+                return not page.tag_name
+            except WebDriverException:
+                return True
+
+        self.click(By.XPATH, path)
+        if sends:
+            self.fleet.wait(is_replaced)
 
     def click(self, by, what):
         self.use(by, what, lambda element: element.click())

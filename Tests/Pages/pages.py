@@ -20,6 +20,7 @@ from selenium.webdriver.common.virtual_authenticator import VirtualAuthenticator
 from browsing import Browser, Fleet, Visit
 
 HOSTILE = ["<script>alert(1)<script>.txt", 'quote" onmouseover=alert(1) x=".txt', "\"\u0308 onfocus=alert(1).txt"]
+PASSWORD = "correct horse"
 PDF = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]>>endobj\ntrailer<</Root 1 0 R/Size 4>>\n%%EOF\n"
@@ -117,6 +118,54 @@ def every_page(visit, browser):
     browser.follow("Hub")
     browser.press("Make a code")
     visit.look(browser, "hub")
+    links(visit, browser)
+
+
+def made_link(browser):
+    """Makes a link on the page for it, and returns its address."""
+    browser.press("Make a link")
+    return browser.driver.find_element(By.ID, "made").get_attribute("value")
+
+
+def links(visit, browser):
+    """Makes links to a document, opens them, and revokes one."""
+    browser.go("/web")
+    browser.follow("Documents")
+    folder = browser.driver.current_url
+    browser.follow("manual.pdf")
+    browser.follow("Share")
+    share = browser.driver.current_url
+    visit.look(browser, "share")
+    address = made_link(browser)
+    visit.look(browser, "share-made")
+    browser.go(address)
+    visit.check("shared by anna" in browser.text, "the link's page names its maker")
+    visit.look(browser, "link-pdf")
+    browser.go(folder)
+    browser.follow("page.html")
+    browser.follow("Share")
+    browser.fill("password", PASSWORD)
+    browser.click(By.NAME, "edits")
+    address = made_link(browser)
+    browser.go(address)
+    visit.look(browser, "link-entrance")
+    browser.fill("password", PASSWORD, Keys.ENTER)
+    browser.fleet.wait(lambda: "page.html" in browser.text)
+    visit.look(browser, "link-edits")
+    browser.follow("Edit")
+    visit.look(browser, "link-edit")
+    browser.go(folder)
+    browser.follow("Links")
+    visit.check("manual.pdf" in browser.text, "the page of the volume has all links")
+    visit.look(browser, "links")
+    browser.go(share)
+    browser.press("Revoke")
+    visit.check("The link is revoked." in browser.text, "the link is revoked")
+    visit.look(browser, "link-revoked")
+    browser.go("/s/unknown")
+    browser.driver.get_log("browser")
+    visit.check("This link does not work" in browser.text, "an unknown link has a page")
+    visit.look(browser, "link-unknown")
 
 
 def hostile_document(visit, browser):
@@ -303,6 +352,16 @@ def without_script(visit, fleet, laptop):
         browser.press("Make")
         browser.go(folder)
         browser.follow("without script.txt")
+        document = browser.driver.current_url
+        browser.follow("Share")
+        browser.click(By.NAME, "edits")
+        browser.go(made_link(browser))
+        write(fleet.path("of a visitor.txt"), "of a visitor")
+        browser.fill("file", fleet.path("of a visitor.txt"))
+        browser.press("Upload")
+        visit.check("What you sent is saved." in browser.text, "the visitor's version is saved")
+        fleet.wait(lambda: text_of(f"{laptop}/without script.txt") == "of a visitor")
+        browser.go(document)
         browser.follow("Edit")
         browser.fill("text", " and edited")
         browser.press("Save")

@@ -35,6 +35,22 @@ struct PastTimeTests {
         #expect(PastTime.parse("1w", now: now) == now - 7 * 86_400 * second)
     }
 
+    @Test func momentsToCome() {
+        let midnight = now - (14 * 3600 + 3 * 60 + 7) * second
+        let day = 86_400 * second
+        #expect(PastTime.parseFuture("3h", now: now) == now + 3 * 3600 * second)
+        #expect(PastTime.parseFuture("30d", now: now) == now + 30 * day)
+        #expect(PastTime.parseFuture("15:00", now: now) == midnight + 15 * 3600 * second)
+        // A clock time earlier than now means tomorrow.
+        #expect(PastTime.parseFuture("14:03", now: now) == now - 7 * second + day)
+        #expect(PastTime.parseFuture("2026-11-22", now: now) == midnight + 2 * day - second)
+        let evening = midnight + day + 18 * 3600 * second
+        #expect(PastTime.parseFuture("2026-11-22 18:00", now: now) == evening)
+        for text in ["", "now", "yesterday", "3h ago", "soon", "2026-11-31", "-3h"] {
+            #expect(PastTime.parseFuture(text, now: now) == nil, "\(text)")
+        }
+    }
+
     @Test(arguments: [
         "", " ", "soon", "25:00", "14:60", "14", "2026-13-01", "2026-11-31", "2026-11", "-3h", "3y",
         "2026-11-21 14:03 UTC", "99999999999999999999s", "1:2:3:4", "2026-11-21 tea",

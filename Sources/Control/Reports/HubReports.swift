@@ -201,3 +201,28 @@ package struct EvictedReport: Codable, Hashable, Sendable {
         (self.items, self.bytes, self.kept) = (items, bytes, kept)
     }
 }
+
+/// The result of `pins`.
+package struct PinsReport: Codable, Hashable, Sendable {
+    package struct Pin: Codable, Hashable, Sendable {
+        package var path: RawText
+        package var directory: Bool
+        /// False for what is not kept although a directory above it is.
+        package var pinned: Bool
+        /// How many documents are still to be downloaded because of this, and their bytes; nil if
+        /// that was not asked.
+        package var missing: Int?
+        package var missingBytes: Int64?
+
+        package init(
+            path: RawText, directory: Bool, pinned: Bool, missing: Int?, missingBytes: Int64?
+        ) {
+            (self.path, self.directory, self.pinned) = (path, directory, pinned)
+            (self.missing, self.missingBytes) = (missing, missingBytes)
+        }
+    }
+
+    package var pins: [Pin]
+
+    package init(pins: [Pin]) { self.pins = pins }
+}

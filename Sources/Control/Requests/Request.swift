@@ -6,11 +6,11 @@ package enum Verb: String, Sendable, CaseIterable {
     case wait, doctor, statistics, stop
     // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
-    case members, member, volumes, who
+    case members, member, volumes, who, links, link
     // MARK: Conflicts
     case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
-    case download, evict, pin, unpin
+    case download, evict, pin, unpin, pins
     // MARK: Claims and presenters
     case claim, release, cancel, prepare, moved, present, retire, answer, locks, watch
 
@@ -35,14 +35,15 @@ package enum Verb: String, Sendable, CaseIterable {
         case .status where request.path == nil: .everyone
         case .versions where request.document != nil, .contents where request.document != nil:
             .owner
-        case .status, .versions, .contents, .wait, .conflicts, .past, .sessions: .reader
+        case .status, .versions, .contents, .wait, .conflicts, .past, .sessions, .pins:
+            .reader
         case .who: request.path == nil ? .owner : .reader
         case .merge, .revert: request.explain == true ? .reader : .writer
         case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer
         case .identity: .everyone
         case .download: .reader
         case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit,
-            .members, .member, .volumes:
+            .members, .member, .volumes, .links, .link:
             .owner
         case .extract, .doctor, .statistics, .stop: .owner
         // Each access of a claim is checked separately; the other verbs name claims and presenters
@@ -132,12 +133,20 @@ package struct Request: Codable, Hashable, Sendable {
     package var device: String?
     /// The user who is, or will be, a member.
     package var user: String?
-    /// What is done with the member: add, role or remove.
+    /// What is done with the member: add, role or remove; or with the link: make or revoke.
     package var change: String?
+    /// The id of a link.
+    package var link: String?
+    /// Whether visitors of the new link may save new versions.
+    package var edits: Bool?
+    /// What visitors of the new link must enter.
+    package var password: String?
     /// editor or reader; left out to remove the member.
     package var role: String?
     /// Proceeds although something exists only on this device, or although the document is pinned.
     package var force: Bool?
+    /// For `pins`: also counts what is still to be downloaded, which takes longer.
+    package var missing: Bool?
     /// Confirms a mass deletion that is held back.
     package var release: Bool?
     /// The limits in bytes per second; 0 means no limit.

@@ -90,4 +90,13 @@ package enum Secret {
     }
 
     package static func hash(token: String) -> Digest { .sha256(Array(token.utf8)) }
+
+    /// Returns the secret of a link's address, with 192 random bits.
+    static func linkToken() -> String { bytes(24).base64url }
+
+    /// Hashes the secret of a link's address. It is valid neither as the token of a device or a
+    /// browser nor as a password.
+    package static func hash(linkToken: String) -> Digest {
+        .sha256(Array("ccs_".utf8) + Array(linkToken.utf8))
+    }
 }

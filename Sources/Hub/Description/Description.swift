@@ -12,7 +12,8 @@ enum Description {
           },
           "security": [{"token": []}],
           "paths": {\(members(paths)), \(members(VolumeDescription.paths)),
-            \(members(MemberDescription.paths)), \(members(LeaseDescription.paths))},
+            \(members(MemberDescription.paths)), \(members(LeaseDescription.paths)),
+            \(members(LinkDescription.paths))},
           "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": {
@@ -23,7 +24,8 @@ enum Description {
             },
             "responses": \(responses),
             "schemas": {\(members(schemas)), \(members(ItemDescription.schemas)),
-              \(members(MemberDescription.schemas)), \(members(LeaseDescription.schemas))}
+              \(members(MemberDescription.schemas)), \(members(LeaseDescription.schemas)),
+              \(members(LinkDescription.schemas))}
           }
         }
         """

@@ -93,10 +93,12 @@ package struct DeviceTable {
 
     // MARK: Devices
 
+    /// The devices of an account, without those that are links.
     package func entries(of account: Identifier) throws -> [DeviceEntry] {
         try transaction.rows(
             """
             SELECT id, name, enrolled, seen, revoked FROM devices WHERE account = $1
+                AND id NOT IN (SELECT id FROM links WHERE account = $1)
             ORDER BY enrolled, id
             """, [.id(account)]
         ).map {
@@ -173,8 +175,9 @@ package struct DeviceTable {
             [.integer(expires), .id(device)])
     }
 
-    /// Revokes a device, its passkeys, and all devices that were split off from it or signed in
-    /// with those passkeys, because a thief of its token may have created them.
+    /// Revokes a device, its passkeys, the links that were made on it, and all devices that were
+    /// split off from it or signed in with those passkeys, because a thief of its token may have
+    /// created them.
     ///
     /// - Returns: All devices that were revoked.
     @discardableResult
@@ -190,8 +193,10 @@ package struct DeviceTable {
             next += 1
         }
         for device in revoked {
+            if try transaction.links[device] != nil { try transaction.links.remove(device) }
             try removeTokens(of: device)
             try transaction.passkeys.removeAll(addedBy: device)
+            try transaction.links.removeAll(madeOn: device)
             try transaction.execute(
                 "UPDATE devices SET revoked = $1 WHERE id = $2 AND revoked IS NULL",
                 [.integer(time), .id(device)])

@@ -47,7 +47,10 @@ extension LedgerTransaction {
 
     /// Removes the account and its volumes. The next collection removes the bytes.
     package func removeAccount(_ account: Identifier) throws {
+        try links.removeAll(of: account)
         for volume in try volumes(of: account) {
+            // The devices of links belong to their makers.
+            try links.removeAll(in: volume.id)
             for table in LedgerSchema.volumeTables {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }

@@ -364,6 +364,27 @@ package enum LedgerSchema {
         CREATE INDEX passkeys_account ON passkeys (account)
         """,
         """
+        -- Links for people without an account (Link). The digest of a link's token is in `tokens`.
+        CREATE TABLE links (
+            -- Also the id of a device of the maker, by which visitors save.
+            id BYTEA PRIMARY KEY,
+            volume BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            -- Who made it, and on which device.
+            account BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            -- Whether visitors may save.
+            edits BIGINT NOT NULL,
+            made BIGINT NOT NULL,
+            -- Null if it has no end.
+            ends BIGINT,
+            -- A LinkPassword. Null if it has none.
+            password BYTEA
+        );
+        CREATE INDEX links_volume ON links (volume);
+        CREATE INDEX links_account ON links (account)
+        """,
+        """
         -- Which device may edit a document alone (GrantRow).
         CREATE TABLE grants (
             volume BYTEA NOT NULL,
@@ -384,7 +405,7 @@ package enum LedgerSchema {
     package static let volumeTables = [
         "items", "aliases", "revisions", "chunks", "numbers", "answers", "holdings", "runs",
         "members", "loose_uses", "revivals", "dav_locks", "past_places", "past_currents",
-        "journal_times", "grants",
+        "journal_times", "links", "grants",
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

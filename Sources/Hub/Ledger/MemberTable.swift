@@ -126,7 +126,8 @@ package struct MemberTable {
         return Int(try found?.integer(0) ?? 0)
     }
 
-    /// Adds the member, or changes the role of a present one.
+    /// Adds the member, or changes the role of a present one. The links of a member who may make
+    /// none are removed, so that they are not valid again with a later role.
     package func setMember(
         _ account: Identifier, of volume: Identifier, _ role: Role, at time: Int64
     ) throws {
@@ -135,12 +136,16 @@ package struct MemberTable {
             INSERT INTO members (volume, account, role, since) VALUES ($1, $2, $3, $4)
             ON CONFLICT (volume, account) DO UPDATE SET role = $3
             """, [.id(volume), .id(account), .text(role.rawValue), .integer(time)])
+        if !role.allows(.makeLink) {
+            try transaction.links.removeAll(of: account, in: volume)
+        }
     }
 
     package func removeMember(_ account: Identifier, of volume: Identifier) throws {
         try transaction.execute(
             "DELETE FROM members WHERE volume = $1 AND account = $2",
             [.id(volume), .id(account)])
+        try transaction.links.removeAll(of: account, in: volume)
     }
 
     /// Carries out a request that was checked (`MemberRequest.objection`) of somebody who may make

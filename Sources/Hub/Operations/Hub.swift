@@ -22,6 +22,8 @@ package final class Hub: Sendable {
     let gate = UploadGate()
     let enrolments = RateLimit(limit: 10, seconds: 60)
     let passwords = KnownPasswords()
+    /// The same for the secrets of links' addresses.
+    let linkTokens = KnownPasswords()
     let passkeySecret = Mutex<[UInt8]?>(nil)
     /// Limits how often an account may name users that do not exist.
     let memberNames = RateLimit(limit: 10, seconds: 60)

@@ -31,21 +31,21 @@ package struct HubDevices: Sendable {
         }
     }
 
-    /// Runs `enrol`, which throws `.code` if the client does not know what admits it. The wrong
+    /// Runs `attempt`, which throws `code` if the client does not know what admits it. The wrong
     /// attempts of a client's address are counted together, whatever was wrong.
     ///
     /// - Throws: `.tooMany`.
-    func countingWrong(
-        _ what: String, from address: String, at time: Int64,
-        _ enrol: () async throws -> EnrolAnswer
-    ) async throws -> EnrolAnswer {
+    func countingWrong<Answer: Sendable>(
+        _ what: String, from address: String, at time: Int64, code: Failure.Code = .code,
+        _ attempt: () async throws -> Answer
+    ) async throws -> Answer {
         let address = ClientAddress.group(of: address)
         guard hub.enrolments.begin(by: address, at: time) else {
             throw Failure(.tooMany, "Too many wrong \(what): wait a minute.")
         }
         var isWrong = false
         defer { if !isWrong { hub.enrolments.forgive(address, at: time) } }
-        do { return try await enrol() } catch let failure as Failure where failure.code == .code {
+        do { return try await attempt() } catch let failure as Failure where failure.code == code {
             isWrong = true
             throw failure
         }
@@ -168,6 +168,10 @@ extension LedgerTransaction {
         guard try devices.owner(of: device) ?? id == id else {
             throw Failure(
                 .taken, "The device \(device) belongs to another account: choose another id.")
+        }
+        // Otherwise somebody with a code could make a device that no list shows.
+        guard try links[device] == nil else {
+            throw Failure(.taken, "The device \(device) is a link: choose another id.")
         }
         let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)

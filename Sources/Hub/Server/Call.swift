@@ -104,6 +104,10 @@ struct Call {
             try await hub.leases.tell(told, in: volume, from: try id(.process), for: caller)
             return Call.json(Done())
         case .leases: return Call.json(try await hub.leases.list(in: volume, for: caller))
+        case .links where request.method == .post:
+            let wanted: ShareLinkRequest = try await decoded()
+            return Call.json(try await hub.links.change(wanted, in: volume, for: caller))
+        case .links: return Call.json(try await hub.links.list(of: volume, for: caller))
         }
     }
 
@@ -130,7 +134,10 @@ struct Call {
             (
                 try transaction.row("SELECT count(*) FROM volumes", [])?.integer(0) ?? 0,
                 try transaction.row(
-                    "SELECT count(*) FROM devices WHERE revoked IS NULL", [])?.integer(0) ?? 0
+                    """
+                    SELECT count(*) FROM devices
+                    WHERE revoked IS NULL AND id NOT IN (SELECT id FROM links)
+                    """, [])?.integer(0) ?? 0
             )
         }
         let bytes = try await hub.blobs.packs().values.reduce(0, +)

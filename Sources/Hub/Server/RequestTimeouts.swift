@@ -71,8 +71,11 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
             (isReading, isAnswering) = (true, true)
             let path = head.path ?? ""
             // These pages look at the session in the cookie before they read a body.
+            // Those of a link look at the token in the address.
             let isPage =
                 path.hasPrefix(Routes.volumePages + "/") && head.headerFields[.cookie] != nil
+                || path.hasPrefix(Routes.links + "/")
+                    && (path.hasSuffix("/upload") || path.hasSuffix("/edit"))
             let isUnauthenticated =
                 !isPage && head.headerFields[.authorization] == nil
                 || path.hasPrefix(Routes.enrol)

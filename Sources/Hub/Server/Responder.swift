@@ -192,7 +192,7 @@ enum Route: Hashable {
         case .device: [.delete]
         case .volume(_, .changes), .volume(_, .wanted): [.get, .head]
         case .volume(_, .feed): [.get]
-        case .volume(_, .members), .volume(_, .leases): [.get, .head, .post]
+        case .volume(_, .members), .volume(_, .leases), .volume(_, .links): [.get, .head, .post]
         case .volume: [.post]
         }
     }

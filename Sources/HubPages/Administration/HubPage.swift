@@ -188,12 +188,10 @@ extension LedgerTransaction {
         try accounts().prefix(limit).map { account in
             let volumes = try row(
                 "SELECT count(*) FROM volumes WHERE account = $1", [.id(account.id)])
-            let devices = try row(
-                "SELECT count(*) FROM devices WHERE account = $1 AND revoked IS NULL",
-                [.id(account.id)])
+            let devices = try self.devices.entries(of: account.id).filter { !$0.isRevoked }
             return AccountRow(
                 account: account, volumes: try volumes?.integer(0) ?? 0,
-                devices: try devices?.integer(0) ?? 0)
+                devices: Int64(devices.count))
         }
     }
 }

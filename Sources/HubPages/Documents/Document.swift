@@ -66,8 +66,52 @@ struct Document: Sendable {
         return entry
     }
 
+    /// The files of a package as its page lists them. No name is one of the views of the pages,
+    /// because a template would take the page's value where this one is nil.
+    struct Part {
+        /// The address of a file.
+        let part: String?
+        let inner: String
+        let bytes: String?
+    }
+
+    /// What a page shows of a version: its preview, or the first files of a package and how many
+    /// others there are.
+    func contents(of shown: Revision?) async throws -> (
+        preview: Preview?, parts: (shown: [Part], hidden: String?)
+    ) {
+        guard let shown else { return (nil, ([], nil)) }
+        guard place.item.kind == .package else {
+            let preview = place.item.kind == .file ? try await Preview(self, shown) : nil
+            return (preview, ([], nil))
+        }
+        let (entries, count) = try await entries(of: shown, upTo: PageLimits.packageEntries)
+        let parts = entries.enumerated().map { number, entry in
+            let isFile = entry.kind == .file
+            return Part(
+                part: isFile
+                    ? place.address(.file) + "?revision=\(shown.id)&entry=\(number)" : nil,
+                inner: Shown.name(String(decoding: entry.path, as: UTF8.self)),
+                bytes: isFile ? Shown.size(entry.size) : nil)
+        }
+        let hidden = count - parts.count
+        return (nil, (parts, hidden > 0 ? Shown.count(hidden, "more file", "more files") : nil))
+    }
+
+    /// The page where this version is edited: the current one, if it is a text or empty.
+    func editAddress(of shown: Revision?, _ preview: Preview?) -> String? {
+        let size = shown?.size ?? 0
+        guard place.hasForms, place.item.life.isAlive, place.item.kind == .file,
+            shown?.id == place.item.current?.id, FileType(name: place.item.name).mayBeText,
+            size == 0 || preview?.text != nil, size <= UInt64(PageLimits.editedBytes)
+        else { return nil }
+        return place.address(.edit)
+    }
+
     /// Returns the first files and directories of a package, and how many there are.
-    func parts(of revision: Revision, upTo limit: Int) async throws -> ([Manifest.Entry], Int) {
+    private func entries(
+        of revision: Revision, upTo limit: Int
+    ) async throws -> ([Manifest.Entry], Int) {
         let (volume, budget) = (place.volume.id, place.session.budget)
         return try await place.session.hub.ledger.read { transaction in
             var count = 0

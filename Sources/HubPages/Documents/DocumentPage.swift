@@ -38,6 +38,8 @@ struct DocumentPage {
         let settle: String
         /// The page where the text is edited; nil if it cannot be.
         let edit: String?
+        /// The page of the document's links; nil if the account may make none.
+        let links: String?
         let change: ChangeForms?
         let token: String
         let position: String
@@ -50,22 +52,13 @@ struct DocumentPage {
         let file: String?
         let preview: Preview?
         let isPackage: Bool
-        let parts: [Part]
+        let parts: [Document.Part]
         let hiddenParts: String?
         let isInConflict: Bool
         let live: [Version]
         let hasVersions: Bool
         let versions: [Version]
         let more: String?
-    }
-
-    /// No name is one of `View`, because the template would take the page's value where this one
-    /// is nil.
-    private struct Part {
-        /// The address of a file.
-        let part: String?
-        let inner: String
-        let bytes: String?
     }
 
     private struct Version {
@@ -90,13 +83,7 @@ struct DocumentPage {
         let before = query["before"].flatMap { UInt64($0) }
         let history = try await document.history(before: before)
         let isPackage = item.kind == .package
-        var (parts, count, preview) = ([Manifest.Entry](), 0, Preview?.none)
-        if let shown, isPackage {
-            (parts, count) = try await document.parts(
-                of: shown, upTo: PageLimits.packageEntries)
-        } else if let shown, item.kind == .file {
-            preview = try await Preview(document, shown)
-        }
+        let (preview, parts) = try await document.contents(of: shown)
         let version = shown.map { "?revision=\($0.id)" } ?? ""
         let view = View(
             frame: Frame(title: past?.name ?? place.name, place.session),
@@ -110,7 +97,9 @@ struct DocumentPage {
             isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
             hasForms: place.hasForms,
             undelete: place.address(.undelete), restore: place.address(.restore),
-            settle: place.address(.settle), edit: edit(shown, preview),
+            settle: place.address(.settle),
+            edit: past == nil ? document.editAddress(of: shown, preview) : nil,
+            links: mayShare ? place.address(.links) : nil,
             change: past == nil ? ChangeForms(place) : nil,
             token: place.session.formToken,
             position: place.position, currentID: item.current?.id.description,
@@ -120,9 +109,7 @@ struct DocumentPage {
             target: item.target.map { Shown.name($0) },
             file: shown == nil || isPackage ? nil : place.address(.file) + version,
             preview: preview, isPackage: isPackage,
-            parts: parts.enumerated().map { part($0.offset, $0.element, version) },
-            hiddenParts: count > parts.count
-                ? Shown.count(count - parts.count, "more file", "more files") : nil,
+            parts: parts.shown, hiddenParts: parts.hidden,
             isInConflict: past == nil && !item.conflicts.isEmpty,
             live: place.live.map(self.version),
             hasVersions: !history.revisions.isEmpty,
@@ -130,6 +117,11 @@ struct DocumentPage {
             more: history.hasMore
                 ? history.revisions.last.map { place.address() + "?before=\($0.sequence)" } : nil)
         return Answer.page("document", view)
+    }
+
+    private var mayShare: Bool {
+        past == nil && place.item.life.isAlive && place.item.kind.isDocument
+            && place.role.allows(.makeLink)
     }
 
     /// Nil for an item that has no versions.
@@ -141,24 +133,6 @@ struct DocumentPage {
                 .notFound, "The hub has no version of \(place.name) that was there at this time.")
         }
         return version
-    }
-
-    /// Only the current version is edited, if it is a text or empty.
-    private func edit(_ shown: Revision?, _ preview: Preview?) -> String? {
-        let size = shown?.size ?? 0
-        guard past == nil, place.hasForms, place.item.life.isAlive, place.item.kind == .file,
-            shown?.id == place.item.current?.id, FileType(name: place.item.name).mayBeText,
-            size == 0 || preview?.text != nil, size <= UInt64(PageLimits.editedBytes)
-        else { return nil }
-        return place.address(.edit)
-    }
-
-    private func part(_ number: Int, _ entry: Manifest.Entry, _ version: String) -> Part {
-        Part(
-            part: entry.kind == .file
-                ? place.address(.file) + version + "&entry=\(number)" : nil,
-            inner: Shown.name(String(decoding: entry.path, as: UTF8.self)),
-            bytes: entry.kind == .file ? Shown.size(entry.size) : nil)
     }
 
     private func version(_ revision: Revision) -> Version {

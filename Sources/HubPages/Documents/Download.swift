@@ -21,8 +21,13 @@ struct Download {
     func answer() async throws -> Response {
         let query = try place.session.call.query
         let document = Document(place)
+        let revision = try await document.revision(query["revision"])
+        // A link shows the present contents only. Former versions may have what was removed.
+        guard place.session.visit == nil || revision.id == place.item.current?.id else {
+            throw PageOperation.changed
+        }
         let entry = try await document.file(
-            query["entry"].flatMap { Int($0) } ?? 0, of: document.revision(query["revision"]))
+            query["entry"].flatMap { Int($0) } ?? 0, of: revision)
         let name =
             entry.path.isEmpty
             ? place.item.name
@@ -31,10 +36,10 @@ struct Download {
         let content = try place.content(entry)
         // It counts in the budget of the contents now.
         try place.session.budget.hold(0)
-        return answer(content, named: name)
+        return answer(content, of: revision, named: name)
     }
 
-    private func answer(_ content: Content, named name: String) -> Response {
+    private func answer(_ content: Content, of revision: Revision, named name: String) -> Response {
         let type = FileType(name: name)
         var headers = Answer.headers
         headers[.contentType] = type.media
@@ -42,8 +47,13 @@ struct Download {
         headers[.cacheControl] = "private, no-store"
         headers[.contentSecurityPolicy] = policy(type)
         headers[.contentDisposition] = disposition(name, type)
-        return content.response(
-            range: place.session.call.request.headers[.range], headers)
+        // The address does not say which version it is, and parts of two versions must not be put
+        // together.
+        let tag = "\"\(revision.id)\""
+        headers[.eTag] = tag
+        let request = place.session.call.request.headers
+        let isOther = request[.ifRange].map { $0 != tag } ?? false
+        return content.response(range: isOther ? nil : request[.range], headers)
     }
 
     /// A document is anything that somebody has written, so it has no rights: no script, no style

@@ -203,12 +203,21 @@ extension Place {
     ///
     /// - Throws: `.collection` if the page showed another epoch of the volume.
     func changes(_ form: Fields) async throws -> VolumeChanges {
+        if session.visit != nil { return try await changes(after: form["shown"] ?? "") }
         let parts = form["position"]?.split(separator: "-") ?? []
         guard parts.count == 2, parts[0] == volume.epoch.description,
             let head = UInt64(parts[1]), head <= self.head
         else { throw PageOperation.changed }
         return try await VolumeChanges(
             volume, of: session.hub, for: session.caller, seenUpTo: head, program: "")
+    }
+
+    /// The changes of a visitor of a link, who is not told the volume's position: they have seen
+    /// everything up to the version that the page showed.
+    private func changes(after shown: String) async throws -> VolumeChanges {
+        let seen = shown.isEmpty ? head : try await Document(self).revision(shown).sequence
+        return try await VolumeChanges(
+            volume, of: session.hub, for: session.caller, seenUpTo: min(seen, head), program: "")
     }
 
     /// - Throws: `.malformed` for what is deleted.

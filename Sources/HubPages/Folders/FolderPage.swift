@@ -29,6 +29,8 @@ struct FolderPage {
         let done: String?
         /// The address of the volume's last changes; nil in other folders.
         let activity: String?
+        /// The address of the volume's links; nil in other folders, and for readers.
+        let links: String?
         /// The address of the folder at a past time.
         let past: String
         let events: String
@@ -84,6 +86,7 @@ struct FolderPage {
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
             activity: place.isRoot ? place.address(.activity) : nil,
+            links: place.isRoot && place.role.allows(.makeLink) ? place.address(.links) : nil,
             past: place.address() + "?at=" + PageTime.present, events: place.address(.events),
             other: place.address() + (isDeleted ? "" : "?deleted=1"),
             isUnsorted: !listing.isSorted,

@@ -60,18 +60,20 @@ struct Place: Sendable {
     }
 
     /// Whether the pages have forms that change the volume.
-    var hasForms: Bool { role.allows(.pageForm) }
+    var hasForms: Bool { role.allows(.pageForm) && session.visit?.edits ?? true }
 
     var isRoot: Bool { item.id == .root }
 
     var name: String { Shown.name(isRoot ? volume.name : item.name) }
 
     func address(_ view: PagePath.View = .page) -> String {
-        PagePath.address(volume.id, item.id, view)
+        session.visit?.address(view) ?? PagePath.address(volume.id, item.id, view)
     }
 
-    /// The way from the volume to the item: links to all but the item itself.
+    /// The way from the volume to the item: links to all but the item itself. A visitor of a link
+    /// is not told where the item is.
     var path: [Step] {
+        if session.visit != nil { return [] }
         let above = folders.map {
             Step(address: PagePath.address(volume.id, $0.id), name: Shown.name($0.name))
         }
@@ -83,7 +85,7 @@ struct Place: Sendable {
     var live: [Revision] { (item.current.map { [$0] } ?? []) + item.conflicts }
 
     /// The state of the volume that the page shows. A form sends it back.
-    var position: String { "\(volume.epoch)-\(head)" }
+    var position: String { session.visit == nil ? "\(volume.epoch)-\(head)" : "" }
 
     /// The hub's time in nanoseconds since 1970.
     var now: Int64 { session.hub.clock() }

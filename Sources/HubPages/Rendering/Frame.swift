@@ -9,9 +9,14 @@ struct Frame: Sendable {
     let user: String?
     let token: String?
     let isOwner: Bool
+    /// Where the name of the program leads.
+    let home: String
 
     init(title: String, _ session: Session? = nil) {
         self.title = title
+        home = session?.visit?.address ?? PagePath.top
+        // A visitor of a link is told nothing of the maker's account.
+        let session = session?.visit == nil ? session : nil
         user = session?.caller.user
         token = session?.formToken
         isOwner = session?.isOwner ?? false

@@ -22,6 +22,11 @@ enum Templates {
             "devices": PackageResources.devices_mustache,
             "hub": PackageResources.hub_mustache,
             "path": PackageResources.path_mustache,
+            "preview": PackageResources.preview_mustache,
+            "parts": PackageResources.parts_mustache,
+            "link": PackageResources.link_mustache,
+            "entrance": PackageResources.entrance_mustache,
+            "share": PackageResources.share_mustache,
         ]
         var library = MustacheLibrary()
         for (name, bytes) in sources {
@@ -37,10 +42,28 @@ enum Templates {
 
     /// - Parameter view: A value whose stored properties have the names that the template uses.
     static func render(_ template: String, _ view: Any) -> String {
-        guard let text = library.render(view, withTemplate: template) else {
+        guard let text = library.render(values(of: view) ?? view, withTemplate: template) else {
             preconditionFailure("There is no template \(template).")
         }
         return text
+    }
+
+    /// The same value with dictionaries instead of structures. For each name in a template,
+    /// Mustache would reflect all properties of a structure, which took most of the time of a page
+    /// with many rows.
+    private static func values(of value: Any) -> Any? {
+        let mirror = Mirror(reflecting: value)
+        switch mirror.displayStyle {
+        case .optional: return mirror.children.first.flatMap { values(of: $0.value) }
+        case .collection: return mirror.children.compactMap { values(of: $0.value) }
+        case .struct where !mirror.children.isEmpty:
+            var result: [String: Any] = [:]
+            for child in mirror.children {
+                if let name = child.label { result[name] = values(of: child.value) }
+            }
+            return result
+        default: return value
+        }
     }
 }
 

@@ -78,7 +78,7 @@ struct PageCall: Sendable {
 
     // MARK: Cookies
 
-    private func cookie(_ name: String) -> String? {
+    func cookie(_ name: String) -> String? {
         for header in request.headers[values: .cookie] {
             for pair in header.split(separator: ";") {
                 let parts = pair.split(
@@ -97,9 +97,13 @@ struct PageCall: Sendable {
 
     /// The header that sets a cookie, or removes it.
     ///
-    /// - Parameter seconds: How long the browser keeps it; nil until it is closed.
-    func setCookie(_ name: String, _ value: String, seconds: Int64?) -> String {
-        var cookie = "\(prefix)\(name)=\(value); Path=\(PagePath.top); HttpOnly; SameSite=Strict"
+    /// - Parameters:
+    ///   - seconds: How long the browser keeps it; nil until it is closed.
+    ///   - path: The pages to which the browser sends it.
+    func setCookie(
+        _ name: String, _ value: String, seconds: Int64?, path: String = PagePath.top
+    ) -> String {
+        var cookie = "\(prefix)\(name)=\(value); Path=\(path); HttpOnly; SameSite=Strict"
         if client.isEncrypted { cookie += "; Secure" }
         if let seconds { cookie += "; Max-Age=\(seconds)" }
         return cookie

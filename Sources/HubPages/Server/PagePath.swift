@@ -29,6 +29,8 @@ enum PagePath: Hashable {
         case compare
         /// The last changes of a volume, and an event for each new one.
         case activity, events
+        /// The links for people without an account, with forms that make and revoke them.
+        case links
         /// Forms that change the item.
         case restore, undelete, settle, rename, delete
         /// Forms that add something to a folder.
@@ -44,13 +46,13 @@ enum PagePath: Hashable {
             case .restore, .undelete, .settle, .rename, .delete, .upload, .makeFolder, .edit,
                 .move:
                 true
-            case .page, .file, .preview, .compare, .activity, .events: false
+            case .page, .file, .preview, .compare, .activity, .events, .links: false
             }
         }
 
         var methods: [HTTPRequest.Method] {
             switch self {
-            case .edit, .move: [.get, .head, .post]
+            case .edit, .move, .links: [.get, .head, .post]
             default: changes ? [.post] : [.get, .head]
             }
         }

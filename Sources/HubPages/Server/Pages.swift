@@ -5,21 +5,27 @@ import HubProtocol
 import Hummingbird
 import Model
 
-/// The pages that a hub shows in a browser, below `/web`.
+/// The pages that a hub shows in a browser, below `/web`, and those of links.
 package struct Pages: PageServer {
     private let hub: Hub
 
     package init(_ hub: Hub) { self.hub = hub }
+
+    private static let links = Routes.links + "/"
 
     package var route: String { "pages" }
 
     package func owns(_ path: String) -> Bool {
         let path = path.prefix { $0 != "?" }
         return path == "/" || path == PagePath.top || path.hasPrefix(PagePath.top + "/")
+            || path.hasPrefix(Pages.links)
     }
 
     package func answer(_ request: Request, from client: PageClient) async -> Response {
         let call = PageCall(hub: hub, request: request, client: client)
+        if request.head.path?.hasPrefix(Pages.links) == true {
+            return await LinkPages(call).answer()
+        }
         do {
             return try await answer(call)
         } catch {
@@ -89,6 +95,7 @@ package struct Pages: PageServer {
             return try await Download(place, isPreview: view == .preview).answer()
         case .compare: return try await ComparePage(place).answer()
         case .activity: return try await ActivityPage(place).answer()
+        case .links: return try await SharePage(place).answer()
         case .events: return Events(place).answer()
         case .upload: return try await UploadedFiles.receive(into: place)
         case .edit: return try await EditPage(place).answer()
@@ -105,7 +112,7 @@ package struct Pages: PageServer {
         let session = try? await call.session()
         let view = ErrorView(
             frame: Frame(title: failure.title, session), heading: failure.title,
-            message: failure.message)
+            message: failure.message, isSignedIn: true)
         var answer = Answer.page("error", view, status: .init(code: failure.status))
         if failure.code == .tooMany { answer.headers[.retryAfter] = "60" }
         if let allowed = try? PagePath(call.request.head.path ?? "").methods {
@@ -117,15 +124,17 @@ package struct Pages: PageServer {
     }
 }
 
-private struct ErrorView {
+struct ErrorView {
     let frame: Frame
     let heading: String
     let message: String
+    /// Whether the page leads to the volumes. Visitors of links see none.
+    let isSignedIn: Bool
 }
 
 extension Failure {
     /// A heading for people.
-    fileprivate var title: String {
+    var title: String {
         switch code {
         case .notFound: "Not found"
         case .unauthenticated: "You are signed out"

@@ -3,7 +3,8 @@ import Hub
 import HubProtocol
 import Model
 
-/// A browser in which somebody is signed in. It is a device of the account.
+/// A browser in which somebody is signed in, which is a device of the account; or a visit of a
+/// link.
 struct Session: Sendable {
     static let cookie = "concord-session"
 
@@ -14,6 +15,8 @@ struct Session: Sendable {
     let isOwner: Bool
     /// What the request holds in memory.
     let budget: BodyBudget
+    /// The link by which somebody without an account is here; nil if somebody is signed in.
+    var visit: Visit?
 
     var hub: Hub { call.hub }
 

@@ -34,18 +34,21 @@ extension Reader {
         }
     }
 
-    /// Whether an item is to be kept on this device. Its own setting decides, or else that of the
-    /// nearest directory above it that has one.
-    package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
+    /// Whether an item is to be kept on this device, and which item's setting decides that: its
+    /// own, or else that of the nearest directory above it that has one. Nil when none has.
+    package func decidingPin(for key: Int64) throws(VolumeError) -> (item: Int64, isPinned: Bool)? {
         var next = key
         // A limit above the depth of any path, so that a cycle of damaged parents ends, too.
         for _ in 0..<4096 {
-            if let pin = try pin(of: next) { return pin }
-            guard next != Item.root else { return false }
-            guard let parent = try parent(of: next) else { return false }
+            if let pin = try pin(of: next) { return (next, pin) }
+            guard next != Item.root, let parent = try parent(of: next) else { return nil }
             next = parent
         }
-        return false
+        return nil
+    }
+
+    package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
+        try decidingPin(for: key)?.isPinned ?? false
     }
 }
 

@@ -95,19 +95,28 @@ extension Reader {
     ///
     /// Nil when there is no such item, or when damaged parents do not lead to the root.
     package func path(of key: Int64) throws(VolumeError) -> [Name]? {
+        guard let step = try step(key) else { return key == Item.root ? [] : nil }
+        if let parent = directories.path(of: step.parent, at: totalChanges) {
+            return parent + [step.name]
+        }
         var names: [Name] = []
-        var seen: Set<Int64> = []
-        var next = key
+        var seen: Set<Int64> = [key]
+        var next = step.parent
         while next != Item.root {
-            guard seen.insert(next).inserted else { return nil }
-            let step = try first(Select.step, [.integer(next)]) {
-                (parent: $0.integer(0), name: Name(bytes: $0.bytes(1)))
-            }
-            guard let step else { return nil }
+            guard seen.insert(next).inserted, let step = try self.step(next) else { return nil }
             names.append(step.name)
             next = step.parent
         }
-        return names.reversed()
+        names.reverse()
+        directories.set(names, of: step.parent, at: totalChanges)
+        return names + [step.name]
+    }
+
+    private func step(_ key: Int64) throws(VolumeError) -> (parent: Int64, name: Name)? {
+        guard key != Item.root else { return nil }
+        return try first(Select.step, [.integer(key)]) {
+            (parent: $0.integer(0), name: Name(bytes: $0.bytes(1)))
+        }
     }
 }
 

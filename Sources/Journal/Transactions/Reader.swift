@@ -16,6 +16,7 @@ package class Reader {
     private var end: VolumeError?
     private(set) var rowCount = 0
     private(set) var statementCount = 0
+    let directories = DirectoryPaths()
 
     init(_ database: Database, path: String) throws(VolumeError) {
         guard let connection = database.sqliteConnection else {
@@ -35,6 +36,8 @@ package class Reader {
 
     var lastInsertedKey: Int64 { sqlite3_last_insert_rowid(connection) }
     var changeCount: Int { Int(sqlite3_changes(connection)) }
+    /// Grows with each row that this connection inserts, updates or deletes.
+    package var totalChanges: Int { Int(sqlite3_total_changes64(connection)) }
 
     func run(_ sql: String, _ values: [Value]) throws(VolumeError) {
         _ = try rows(sql, values, atMost: .max) { (_) throws(VolumeError) in () }
@@ -115,5 +118,25 @@ package class Reader {
         // this check each later statement would be committed by itself.
         if sqlite3_get_autocommit(connection) != 0 { end = error }
         return error
+    }
+}
+
+/// The paths of directories that were looked up since the journal last changed. The items that are
+/// read in one transaction are often in the same directories.
+final class DirectoryPaths {
+    private var changes = -1
+    private var paths: [Int64: [Name]] = [:]
+
+    /// - Parameter changes: `Reader.totalChanges` now.
+    func path(of directory: Int64, at changes: Int) -> [Name]? {
+        changes == self.changes ? paths[directory] : nil
+    }
+
+    func set(_ path: [Name], of directory: Int64, at changes: Int) {
+        if changes != self.changes || paths.count > 10_000 {
+            paths = [:]
+            self.changes = changes
+        }
+        paths[directory] = path
     }
 }

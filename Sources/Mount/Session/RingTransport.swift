@@ -31,7 +31,7 @@ final class RingTransport: @unchecked Sendable {
     init(isWanted: Bool, log: Logger) {
         self.isWanted = isWanted
         self.log = log
-        if !isWanted { whyNot.withLock { $0 = "the mount option nouring" } }
+        if !isWanted { whyNot.withLock { $0 = "without the mount option uring" } }
     }
 
     /// Whether requests come over io_uring.
@@ -135,7 +135,7 @@ final class RingTransport: @unchecked Sendable {
         log.critical(
             """
             The kernel refuses the io_uring queue of CPU \(queue): \(Errno(-result)). The mount \
-            ends; mount again with the option nouring.
+            ends; mount again without the option uring.
             """)
         failed.current?()
     }

@@ -21,7 +21,8 @@ extension JournalTable {
             try markUnportable(id, item.kind)
             return nil
         }
-        try unmarkUnportable(id, isAlive: item.isAlive)
+        if try mirror(id)?.state == .refused { try unmarkUnportable(id, isAlive: item.isAlive) }
+        try local(id, as: item)
         // What the ignore file names stays on this device with its contents, if it was never sent.
         // It becomes unsent again when the file changes (`Transaction.markUnknownUnsent`).
         if item.isAlive, try mirror(id) == nil, let path = try journal.path(of: key),

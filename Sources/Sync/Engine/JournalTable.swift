@@ -19,6 +19,7 @@ struct JournalTable: DeviceTable {
     private let heldBack: Set<Identifier>
     /// The session, cached after it was first read.
     private let known = KnownSession()
+    private let recent = RecentRows()
 
     init(
         journal: Transaction, account: Account, clock: HubClock, tree: Int32,
@@ -62,8 +63,17 @@ struct JournalTable: DeviceTable {
     // MARK: The tree
 
     func local(_ id: Identifier) throws(VolumeError) -> Image? {
-        guard let item = try journal.hub.localItem(id) else { return nil }
-        return try image(item)
+        try recent.image(id, at: journal.totalChanges) { () throws(VolumeError) in
+            guard let item = try journal.hub.localItem(id) else { return nil }
+            return try image(item)
+        }
+    }
+
+    /// The image of an item that was just read.
+    func local(_ id: Identifier, as item: LocalItem) throws(VolumeError) {
+        _ = try recent.image(id, at: journal.totalChanges) { () throws(VolumeError) in
+            try image(item)
+        }
     }
 
     /// Returns nil for items that never leave this device.
@@ -124,8 +134,10 @@ struct JournalTable: DeviceTable {
     }
 
     func revision(_ id: Identifier) throws(VolumeError) -> Revision? {
-        guard let (_, version) = try journal.version(id: id) else { return nil }
-        return Revision(version, account: account, clock: clock)
+        try recent.revision(id, at: journal.totalChanges) { () throws(VolumeError) in
+            guard let (_, version) = try journal.version(id: id) else { return nil }
+            return Revision(version, account: account, clock: clock)
+        }
     }
 
     func setModified(_ time: Int64, of revision: Identifier) throws(VolumeError) {
@@ -164,8 +176,10 @@ struct JournalTable: DeviceTable {
     // MARK: The mirror, which is the last state that the hub and this device agreed on
 
     func mirror(_ id: Identifier) throws(VolumeError) -> Mirror? {
-        guard let row = try journal.hub.mirror(id) else { return nil }
-        return try mirror(row)
+        try recent.mirror(id, at: journal.totalChanges) { () throws(VolumeError) in
+            guard let row = try journal.hub.mirror(id) else { return nil }
+            return try mirror(row)
+        }
     }
 
     private func mirror(_ row: MirrorRow) throws(VolumeError) -> Mirror {
@@ -182,11 +196,13 @@ struct JournalTable: DeviceTable {
     func setMirror(_ id: Identifier, _ mirror: Mirror?) throws(VolumeError) {
         guard let mirror else { return try journal.removeMirror(id) }
         try confirm(id, mirror)
+        let changes = journal.totalChanges
         try journal.set(
             MirrorRow(
                 id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
                 state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
                 sequence: mirror.since, place: mirror.imageAtHub.flatMap { place($0) }))
+        recent.wroteMirror(of: id, from: changes, to: journal.totalChanges)
     }
 
     private func place(_ image: Image) -> [UInt8]? {

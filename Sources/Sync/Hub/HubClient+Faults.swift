@@ -34,6 +34,11 @@ extension HubAddress {
             return "The certificate file \(certificate), needed for the hub \(self), cannot be "
                 + "read: restore the file."
         }
+        if certificate == nil, known == nil, !HubAddress.hasAuthorities {
+            return "The certificate of the hub \(self) cannot be verified, because this machine "
+                + "has no list of certificate authorities: install the package ca-certificates, "
+                + "or sign in with the --fingerprint that concord hub invite prints."
+        }
         let text = "\(error)"
         func tells(_ words: String...) -> Bool { words.contains { text.contains($0) } }
         if let certificate,
@@ -64,5 +69,11 @@ extension HubAddress {
             return "The hub \(self) supports only old versions of TLS: 1.2 is needed."
         }
         return nil
+    }
+
+    /// Whether this machine has one of the lists that NIOSSL reads.
+    private static var hasAuthorities: Bool {
+        let lists = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"]
+        return lists.contains { access($0, R_OK) == 0 }
     }
 }

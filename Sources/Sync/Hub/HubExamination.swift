@@ -44,7 +44,10 @@ struct HubExamination {
             try examineItems(seen)
             try examineVersions()
             if findings.isEmpty {
-                add(.note, "hub", "\(seen.count) items are the same here and at the hub.")
+                add(
+                    .note, "hub",
+                    (seen.count == 1 ? "1 item is" : "\(seen.count) items are")
+                        + " the same here and at the hub.")
             }
         } catch let fault as HubFault {
             add(.note, "hub", "The hub was not checked completely: \(fault.message)")

@@ -171,12 +171,16 @@ package final class AutoMerger: @unchecked Sendable {
         kind: String, sentences: [String], text: [UInt8]?
     ) {
         guard
-            let document = try volume.conflicts.list(below: path).first(where: { $0.path == path }),
+            let document = try volume.conflicts.list(below: path).first(where: { $0.path == path })
+        else { throw VolumeError(.notFound, "\(path.shown) is not in conflict") }
+        guard
             let version = document.history.versions.first(where: {
                 $0.kind == .conflict && (number == nil || $0.number == number)
             })
         else {
-            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict.")
+            throw VolumeError(
+                .notFound,
+                "\(path.shown) has no such version in conflict; fsctl conflicts lists them")
         }
         return try documentMerge(document, isAsked: false, rules: rules).explain(version)
     }

@@ -9,6 +9,8 @@ struct ChunkUploader: EnginePart, Sendable {
     let parts: EngineParts
     let throttle: Throttle
 
+    private typealias Owner = (chunk: ChunkReference, revision: Identifier, item: Int64)
+
     /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
     /// arrived stay there if the connection breaks.
     ///
@@ -20,7 +22,7 @@ struct ChunkUploader: EnginePart, Sendable {
         _ revisions: [Identifier], of job: TransferQueue.Upload? = nil,
         hear: (UInt64) -> Void = { _ in }
     ) throws -> Set<Identifier> {
-        var owners: [Digest: (chunk: ChunkReference, revision: Identifier, item: Int64)] = [:]
+        var owners: [Digest: Owner] = [:]
         var order: [Digest] = []
         let found = try volume.journal.read { reader in
             try revisions.map { id in
@@ -56,15 +58,23 @@ struct ChunkUploader: EnginePart, Sendable {
             start += ids.count
             let answer = try client.have(account.volume, ids)
             hear(answer.collection)
-            var frames = Frames()
+            var missing: [(id: Digest, owner: Owner)] = []
             for (index, id) in ids.enumerated() {
                 guard let owner = owners[id] else { continue }
                 if answer.present[index] {
                     progress?.add(Int(owner.chunk.length))
-                    continue
+                } else {
+                    missing.append((id, owner))
                 }
-                guard let bytes = try? volume.versions.bytes(of: owner.chunk, item: owner.item)
-                else {
+            }
+            let sources = try volume.versions.sources(
+                of: missing.map { ($0.owner.chunk, $0.owner.item) })
+            var frames = Frames()
+            for ((id, owner), source) in zip(missing, sources) {
+                let bytes =
+                    volume.versions.bytes(of: owner.chunk, from: source)
+                    ?? (try? volume.versions.bytes(of: owner.chunk, item: owner.item))
+                guard let bytes else {
                     failed.insert(owner.revision)
                     continue
                 }

@@ -58,10 +58,11 @@ package struct Arrivals: Sendable {
     package func applyLocalAttributes(_ name: String, for path: [Name]) throws(VolumeError) {
         let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
         var finishing = Finishing(name: Name(name), incoming: incoming.directory, tree: items.tree)
-        if let arrival, Accounts.ofThisMachine != nil,
-            let item = try? items.journal.read({ try $0.item(id: arrival.item) })
-        {
-            finishing.keepsOwner = item.owner == arrival.attributes.owner
+        if let arrival, Accounts.ofThisMachine != nil {
+            finishing.hasSameOwner = { [items] in
+                let item = try? items.journal.read { try $0.item(id: arrival.item) }
+                return item.map { $0.owner == arrival.attributes.owner } ?? true
+            }
         }
         do throws(Errno) {
             try finishing.finish(arrival, at: path)

@@ -10,11 +10,13 @@ struct Finishing {
     let name: Name
     let incoming: Int32
     let tree: Int32
-    /// Whether a file that is replaced has the owner with which its new contents arrive.
-    var keepsOwner = true
+    /// Whether a file that is replaced has the owner with which its new contents arrive. It is
+    /// called only if something is replaced.
+    var hasSameOwner: () -> Bool = { true }
+    lazy var keepsOwner = hasSameOwner()
 
     /// - Parameter arrival: Nil if it is not known any more.
-    func finish(_ arrival: Arrival?, at path: [Name]) throws(Errno) {
+    mutating func finish(_ arrival: Arrival?, at path: [Name]) throws(Errno) {
         try apply([name], as: path, mode: arrival?.mode, owner: arrival?.attributes.owner)
         guard let arrival, let last = path.last else { return }
         // The attribute says what the name alone does not.
@@ -35,7 +37,7 @@ struct Finishing {
     }
 
     /// - Parameter isOfAnother: As in a manifest: the owner is not known, and is not the package's.
-    private func apply(
+    private mutating func apply(
         _ made: [Name], as path: [Name], mode: UInt16?, owner: OwnerName? = nil,
         isOfAnother: Bool = false
     ) throws(Errno) {
@@ -49,7 +51,7 @@ struct Finishing {
         {
             local = try LocalAttributes(of: old.raw)
             if status.isFile { mode = mode ?? replaced.permissions }
-            if !keepsOwner, !isOfAnother {
+            if !isOfAnother, !keepsOwner {
                 local.takeOwner(from: try new(made, path).owned(by: owner))
             }
         } else {

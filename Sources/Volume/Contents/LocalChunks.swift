@@ -25,8 +25,12 @@ package final class LocalChunks {
     /// Finds the chunks of the item's current version; `key` is nil if there is no item.
     package init(_ volume: Volume, item key: Int64?) {
         self.volume = volume
+        guard let key else {
+            path = []
+            return
+        }
         let found = try? volume.journal.read { reader -> ([Name], Manifest)? in
-            guard let key, let item = try reader.item(key), item.deleted == nil,
+            guard let item = try reader.item(key), item.deleted == nil,
                 let current = item.current, let bytes = try reader.manifest(of: current),
                 let manifest = Manifest(encoded: bytes), let path = try reader.path(of: key)
             else { return nil }

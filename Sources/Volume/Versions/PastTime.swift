@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Model
 
-/// Parses a moment of the past as people write it.
+/// Parses a moment of the past, or one to come, as people write it.
 package enum PastTime {
     /// Parses a moment and returns it in nanoseconds since 1970, or nil if it cannot be parsed. All
     /// forms are in this machine's time zone:
@@ -34,6 +34,18 @@ package enum PastTime {
             return moment(date, clock)
         default: return nil
         }
+    }
+
+    /// Parses a moment to come: `2d` is the time from now on, `14:03` the next time that the clock
+    /// shows this, and `2026-11-21` the last moment of that day. A moment with a date may be over.
+    package static func parseFuture(_ text: String, now: Int64 = cl_clock_realtime_ns()) -> Int64? {
+        let text = text.lowercased()
+        if let span = age(text) { return text.hasSuffix("ago") ? nil : now + span }
+        if let date = date(text[...]) { return moment(date, (23, 59, 59)) }
+        guard !["now", "yesterday"].contains(text), let time = parse(text, now: now) else {
+            return nil
+        }
+        return clock(text[...]) != nil && time <= now ? time + 86_400_000_000_000 : time
     }
 
     private static func age(_ text: String) -> Int64? {

@@ -50,7 +50,10 @@ package struct VersionReader: Sendable {
         throws(VolumeError) -> [UInt8]
     {
         var damage: VolumeError?
-        if let place = try journal.read({ try $0.place(of: chunk.id) }) {
+        let (place, found) = try journal.read { reader in
+            (try reader.place(of: chunk.id), try reader.currentContents(of: key))
+        }
+        if let place {
             do throws(VolumeError) {
                 return try packs.read(chunk.id, at: place)
             } catch {
@@ -58,18 +61,7 @@ package struct VersionReader: Sendable {
                 damage = error
             }
         }
-        let found = try journal.read { reader -> (Item, Manifest, [Name])? in
-            guard let item = try reader.item(key), let current = item.current,
-                let bytes = try reader.manifest(of: current),
-                let manifest = Manifest(encoded: bytes), let path = try reader.path(of: key)
-            else { return nil }
-            return (item, manifest, path)
-        }
-        if let (item, manifest, path) = found,
-            let bytes = read(chunk, of: item, manifest, at: path)
-        {
-            return bytes
-        }
+        if let found, let bytes = read(chunk, of: found) { return bytes }
         if let bytes = try remoteBytes(of: chunk, item: key, locally: locally) { return bytes }
         if let damage { throw damage }
         // It may just have been displaced; the recorder then puts it into the chunk store now.
@@ -80,16 +72,43 @@ package struct VersionReader: Sendable {
         }
         throw VolumeError(
             .damaged,
-            "Chunk \(chunk.id) of \(found?.2.last?.text ?? "item \(key)") is lost or damaged; run "
+            "Chunk \(chunk.id) of \(found?.path.last?.text ?? "item \(key)") is lost or damaged; run "
                 + "`fsctl doctor`.")
+    }
+
+    /// Where chunks of the items' versions are on this device, as the journal says now. Looking for
+    /// many at once takes one transaction.
+    package func sources(of chunks: [(chunk: ChunkReference, item: Int64)])
+        throws(VolumeError) -> [ChunkSource]
+    {
+        try journal.read { reader in
+            var contents: [Int64: CurrentContents?] = [:]
+            return try chunks.map { chunk, item in
+                if let place = try reader.place(of: chunk.id) { return .pack(place) }
+                let known =
+                    if let known = contents[item] { known } else {
+                        try reader.currentContents(of: item)
+                    }
+                contents.updateValue(known, forKey: item)
+                return known.map { .tree($0) } ?? .unknown
+            }
+        }
+    }
+
+    /// Returns nil if the chunk is not there, or not any more.
+    package func bytes(of chunk: ChunkReference, from source: ChunkSource) -> [UInt8]? {
+        switch source {
+        case .pack(let place): try? packs.read(chunk.id, at: place)
+        case .tree(let contents): read(chunk, of: contents)
+        case .unknown: nil
+        }
     }
 
     /// Reads a chunk that the current version has too from the tree's file or from a copy of it in
     /// the stash.
-    private func read(_ chunk: ChunkReference, of item: Item, _ manifest: Manifest, at path: [Name])
-        -> [UInt8]?
-    {
-        for entry in manifest.entries {
+    private func read(_ chunk: ChunkReference, of contents: CurrentContents) -> [UInt8]? {
+        let (item, path) = (contents.item, contents.path)
+        for entry in contents.manifest.entries {
             var offset: Int64 = 0
             for reference in entry.chunks {
                 if reference == chunk {
@@ -244,4 +263,29 @@ extension Reader {
 
 func openForReading(_ path: [Name], beneath tree: Int32) throws(Errno) -> Descriptor {
     try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+}
+
+/// Where a chunk is on this device, as the journal said at some time.
+package enum ChunkSource: Sendable {
+    case pack(ChunkLocation)
+    /// The item's file or package in the tree has it.
+    case tree(CurrentContents)
+    case unknown
+}
+
+/// The current version of an item that is in the tree.
+package struct CurrentContents: Sendable {
+    fileprivate var item: Item
+    fileprivate var manifest: Manifest
+    fileprivate var path: [Name]
+}
+
+extension Reader {
+    fileprivate func currentContents(of key: Int64) throws(VolumeError) -> CurrentContents? {
+        guard let item = try item(key), let current = item.current,
+            let bytes = try manifest(of: current), let manifest = Manifest(encoded: bytes),
+            let path = try path(of: key)
+        else { return nil }
+        return CurrentContents(item: item, manifest: manifest, path: path)
+    }
 }

@@ -11,9 +11,13 @@ struct RequestedEviction {
     /// Evicts what is at a path.
     ///
     /// - Throws: `.refused` for a single document that must stay.
-    func run(at path: [Name], isForced: Bool) throws(VolumeError) -> EvictedReport {
+    func run(
+        at path: [Name], isForced: Bool, progress: (Progress) -> Bool
+    ) throws(VolumeError) -> EvictedReport {
         let report = try volume.eviction.evict(
-            at: path, forced: isForced, isMeant: { volume.covers(peer, $0, write: true) })
+            at: path, forced: isForced,
+            progress: { progress(Progress("\($0.items) documents", fraction: 0)) },
+            isMeant: { volume.covers(peer, $0, write: true) })
         return EvictedReport(
             items: report.items, bytes: report.bytes,
             kept: report.kept.map {

@@ -71,7 +71,11 @@ extension Service {
         guard (request.numbers ?? request.number.map { [$0] } ?? []).allSatisfy(known),
             peer.isOwner || !open.isEmpty
         else {
-            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict")
+            throw VolumeError(
+                .notFound,
+                open.isEmpty
+                    ? "\(path.shown) is not in conflict"
+                    : "\(path.shown) has no such version in conflict; fsctl conflicts lists them")
         }
         if request.explain == true {
             let (kind, sentences, text) = try autoMerger.explain(

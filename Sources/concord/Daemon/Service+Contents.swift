@@ -15,11 +15,30 @@ extension Service {
             defer { volume.downloads.resume() }
             try download(path, for: peer, progress)
         case .unpin: try volume.downloads.unpin(at: path)
+        case .pins:
+            return .pins(try pins(below: path, counts: request.missing ?? false, for: peer))
         default:
             let eviction = RequestedEviction(volume: volume, peer: peer)
-            return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
+            return .evicted(
+                try eviction.run(
+                    at: path, isForced: request.force ?? false, progress: progress))
         }
         return .done
+    }
+
+    private func pins(below path: [Name], counts: Bool, for peer: Peer)
+        throws(VolumeError) -> PinsReport
+    {
+        let pins = try volume.downloads.pins(below: path, countsMissing: counts).filter {
+            volume.mayKnow(peer, of: $0.path)
+        }
+        return PinsReport(
+            pins: pins.map {
+                PinsReport.Pin(
+                    path: RawText(path: $0.path), directory: $0.isDirectory, pinned: $0.isPinned,
+                    missing: counts ? $0.missing : nil,
+                    missingBytes: counts ? $0.missingBytes : nil)
+            })
     }
 
     private func download(_ path: [Name], for peer: Peer, _ progress: (Progress) -> Bool)

@@ -78,6 +78,8 @@ struct Service: ControlService {
             return .who(try volume.who(request, in: membership.account, for: peer))
         case .members, .member, .volumes:
             return try MemberVerbs(membership: membership).answer(request)
+        case .links, .link:
+            return try LinkVerbs(volume: volume, membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
         case .merge: return .merge(try merge(request, for: peer))
         case .past where request.session != nil:
@@ -86,7 +88,7 @@ struct Service: ControlService {
         case .revert: return .reverted(try revert(request, for: peer))
         case .sessions: return .sessions(try sessions(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
-        case .download, .evict, .pin, .unpin:
+        case .download, .evict, .pin, .unpin, .pins:
             return try answerOfContents(request, for: peer, progress)
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
             .watch:

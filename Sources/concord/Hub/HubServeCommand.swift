@@ -34,7 +34,8 @@ struct HubServeCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Whether browsers get pages for people, below /web: on, off.", valueName: "on|off"))
+            "Whether browsers get pages: for people below /web, of links below /s: on, off.",
+            valueName: "on|off"))
     var pages = SwitchOption.on
 
     @Option(

@@ -140,25 +140,35 @@ func unmount(_ path: FilePath, lazily: Bool) throws(VolumeError) {
     if result == -EPERM {
         let arguments =
             ["fusermount3", lazily ? "-uz" : "-u", "--"].map(FilePath.init(_:)) + [path]
-        if spawn("fusermount3", arguments, quietly: true) == 0 { return }
-        let isOurs = (try? MountedPath(path)) != nil
-        throw isOurs
-            ? VolumeError(.busy, "\(path) is in use")
-            : VolumeError(.denied, "fusermount3 could not unmount \(path)")
+        let (status, said) = run("fusermount3", arguments)
+        if status == 0 { return }
+        if said.contains("resource busy") { throw VolumeError(.busy, "\(path) is in use") }
+        let reason = said.isEmpty ? "fusermount3 cannot be run" : said
+        throw VolumeError(.denied, "cannot unmount \(path): \(reason)")
     }
     throw VolumeError(
         result == -EBUSY ? .busy : .system, "cannot unmount \(path): \(Errno(-result))")
 }
 
-/// Runs a program and waits for it. Returns its exit status, or 127 when it could not be started.
-func spawn(_ program: String, _ arguments: [FilePath], quietly: Bool) -> Int32 {
-    let process = withArguments(arguments) { arguments in
-        quietly
-            ? cl_spawn(program, arguments, -1, -1, -1, -1, 0)
-            : cl_spawn(program, arguments, 0, 1, 2, -1, 0)
+/// Runs a program and waits for it. Returns its exit status, or 127 when it could not be started,
+/// and what it wrote to standard error, at most 1 KB.
+private func run(_ program: String, _ arguments: [FilePath]) -> (status: Int32, said: String) {
+    var ends: [Int32] = [-1, -1]
+    guard cl_pipe(&ends) >= 0 else { return (127, "") }
+    let process = withArguments(arguments) { cl_spawn(program, $0, -1, -1, ends[1], -1, 0) }
+    close(ends[1])
+    defer { close(ends[0]) }
+    guard process >= 0 else { return (127, "") }
+    var said: [UInt8] = []
+    var piece = [UInt8](repeating: 0, count: 1024)
+    while true {
+        let count = read(ends[0], &piece, piece.count)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { break }
+        said += piece.prefix(min(count, 1024 - said.count))
     }
-    guard process >= 0 else { return 127 }
-    return cl_exit_status(cl_wait_process(process))
+    let text = String(decoding: said, as: UTF8.self).split(separator: "\n").joined(separator: "; ")
+    return (cl_exit_status(cl_wait_process(process)), text)
 }
 
 /// Calls `body` with a null-terminated argument vector for exec(3).

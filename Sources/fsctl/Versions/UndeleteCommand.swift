@@ -85,7 +85,7 @@ struct UndeleteCommand: ParsableCommand {
         try Restoration(contents: contents, target: target, replaces: false).run()
         output.show(Report(undeleted: id, version: last.number, path: RawText(bytes: target.bytes)))
         {
-            "\(target) is back (\(last.title))."
+            "\(target) is back, with the contents of its \(last.title)."
         }
     }
 }

@@ -79,3 +79,43 @@ struct UnpinCommand: ParsableCommand {
         }
     }
 }
+
+struct PinsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pins",
+        abstract: "List what is pinned to this device, and what of it is still to be downloaded.")
+
+    @OptionGroup var output: OutputOptions
+
+    @Argument(
+        help: "A document or a directory. Without it: the volume that the working directory is on.",
+        completion: .file())
+    var path: String?
+
+    func run() throws {
+        let report = try Document(path ?? ".").ask(.pins, as: PinsReport.self) {
+            if path == nil { $0.path = RawText(path: []) }
+            $0.missing = true
+        }
+        output.show(report) {
+            guard !report.pins.isEmpty else {
+                return "Nothing is pinned\(path.map { " at \($0)" } ?? "")."
+            }
+            var table = Table([.init("PATH", isFlexible: true), .init("KEPT HERE")])
+            for pin in report.pins {
+                let shown = "/" + pin.path.text.printable
+                table.add([pin.directory && shown != "/" ? shown + "/" : shown, pin.state])
+            }
+            return table.text(width: Terminal.width, heading: Terminal.bold)
+        }
+    }
+}
+
+extension PinsReport.Pin {
+    fileprivate var state: String {
+        guard pinned else { return "no, unlike the directory above it" }
+        guard let missing, missing > 0 else { return "yes" }
+        return "yes; \(Amount.count(missing, "document")), "
+            + "\(Amount.size(UInt64(max(0, missingBytes ?? 0)))), still to come"
+    }
+}

@@ -16,6 +16,8 @@ struct MoveTests {
         let site = try MovedHub()
         var hub = try await site.serveEmbedded()
         var devices = try await SavingDevices(at: hub)
+        let item = try #require(try await devices.a.aliveItems()["report"])
+        let link = try await devices.a.link(item.id, password: "correct horse").address
         let remote = try site.remote()
         try await hub.stop()
 
@@ -32,6 +34,8 @@ struct MoveTests {
         hub = try await site.serveRemote()
         devices.move(to: hub)
         try await devices.expectToGoOn()
+        var visitor = Surfer(hub.url)
+        #expect(try await visitor.get(link).prose.contains("Password"))
         let other = try site.remote(site.scratch.path + "/other")
         _ = try other.make()
         // This one runs, and ends by itself.
@@ -45,6 +49,8 @@ struct MoveTests {
         hub = try await site.serveReturned()
         devices.move(to: hub)
         try await devices.expectToGoOn()
+        visitor = Surfer(hub.url)
+        #expect(try await visitor.get(link).prose.contains("Password"))
         try await hub.stop()
         try await site.expectSound(site.returned)
     }
