@@ -46,9 +46,12 @@ package struct OperationEntry: Codable, Hashable, Sendable {
     package var content: RevisionContent?
     /// Consecutive operations with the same group are all applied or all refused.
     package var group: UInt64?
+    /// The fencing token of the grant under which the edit was begun; left out if there was none.
+    package var fence: UInt64?
 
     package init(
-        _ operation: Operation, content: RevisionContent? = nil, group: UInt64? = nil
+        _ operation: Operation, content: RevisionContent? = nil, group: UInt64? = nil,
+        fence: UInt64? = nil
     ) {
         number = operation.id.number
         item = operation.item
@@ -57,6 +60,7 @@ package struct OperationEntry: Codable, Hashable, Sendable {
         change = operation.change
         self.content = content
         self.group = group
+        self.fence = fence
     }
 
     package func operation(device: Identifier, epoch: UInt32) -> Operation {

@@ -11,6 +11,7 @@ extension OperationEntry {
     package func objection(keyed: (Digest) -> Digest) -> String? {
         if item == .root { return "The volume's root cannot be changed." }
         if let objection = base.objectionToSequence { return objection }
+        if let objection = fence?.objectionToSequence { return objection }
         if let objection = change.objection(of: item) { return objection }
         switch (change.revision, content) {
         case (nil, nil): return nil

@@ -1,6 +1,24 @@
+import Glibc
 import Model
+import SystemCalls
 
 extension MergeRules {
+    /// Reads the rules' file of a volume, which is the same on all devices.
+    ///
+    /// - Parameter root: A descriptor of the volume's root.
+    /// - Returns: Nothing if there is no such file, or if it is too large.
+    package static func bytes(in root: Int32) -> [UInt8] {
+        let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK
+        guard let file = try? Descriptor(opening: fileName, in: root, flags: flags),
+            let status = try? file.status(), status.st_size <= sizeMax
+        else { return [] }
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+        let count = bytes.withUnsafeMutableBytes {
+            (try? file.read(into: $0, at: 0)) ?? 0
+        }
+        return Array(bytes.prefix(count))
+    }
+
     /// Parses the file's bytes. Lines that cannot be parsed are left out and reported in
     /// `problems`.
     package init(file bytes: [UInt8]) {
@@ -45,7 +63,7 @@ extension MergeRules {
         let macro = Array("[attr]".utf8)
         if !isQuoted, pattern.starts(with: macro) {
             let name = String(decoding: pattern.dropFirst(macro.count), as: UTF8.self)
-            let isTaken = ["merge", "automerge", "stale"].contains(name)
+            let isTaken = ["merge", "automerge", "stale", "lock"].contains(name)
             guard MergeDriver.isName(name), !isTaken else {
                 return add(number, "'\(name)' cannot be the name of a macro")
             }
@@ -68,7 +86,8 @@ extension MergeRules {
         }
         if words.isEmpty {
             return add(
-                number, "nothing is said about the pattern; add merge=…, automerge=… or stale=…")
+                number,
+                "nothing is said about the pattern; add merge=…, automerge=…, stale=… or lock=…")
         }
         if !settings.isEmpty {
             lines.append(Line(number: number, pattern: pattern, settings: settings))
@@ -111,8 +130,15 @@ extension MergeRules {
                     add(number, "'\(word)': use stale=conflict, stale=merge or stale=history")
                 }
             case ("!stale", nil): result.append(.stale(nil))
+            case ("lock", let value?):
+                if let lock = Lock(rawValue: value) {
+                    result.append(.lock(lock))
+                } else {
+                    add(number, "'\(word)': use lock=notice, lock=ask or lock=hard")
+                }
+            case ("!lock", nil): result.append(.lock(nil))
             case (let name, nil) where macros[name] != nil: result += macros[name] ?? []
-            default: add(number, "'\(word)' is unknown: use merge, automerge or stale")
+            default: add(number, "'\(word)' is unknown: use merge, automerge, stale or lock")
             }
         }
         return result

@@ -1,13 +1,15 @@
 import Model
 
-/// The rules that say which documents are merged, and how. They are in `.concordattributes` at the
+/// The rules that say which documents are merged, and how, and for which programs wait while
+/// another device edits them. They are in `.concordattributes` at the
 /// volume's root. That file is synchronized like any document, so that every device decides the
 /// same.
 ///
 /// The lines are those of gitattributes (`man gitattributes`): a pattern with gitignore's syntax,
-/// which is quoted as in C if it contains spaces, then `merge=DRIVER`, `automerge=on|off|ask` and
-/// `stale=conflict|merge|history`. A later line wins, setting by setting. The file never contains a
-/// command: a driver that is not built in is defined in a file of this machine (``MergeTools``).
+/// which is quoted as in C if it contains spaces, then `merge=DRIVER`, `automerge=on|off|ask`,
+/// `stale=conflict|merge|history` and `lock=notice|ask|hard`. A later line wins, setting by
+/// setting. The file never contains a command: a driver that is not built in is defined in a file
+/// of this machine (``MergeTools``).
 package struct MergeRules: Sendable {
     package static let fileName = ".concordattributes"
     /// The largest file in bytes. A larger one is ignored.
@@ -30,6 +32,16 @@ package struct MergeRules: Sendable {
         case history
     }
 
+    /// What opening a document for writing means while another device edits it.
+    package enum Lock: String, Sendable {
+        /// Everybody sees who edits it, and nobody waits.
+        case notice
+        /// The open waits for a moment, and the other device is asked to let go.
+        case ask
+        /// Only one device may edit it. This version treats it as `ask`.
+        case hard
+    }
+
     /// A line that is ignored, completely or partly.
     package struct Problem: Hashable, Sendable, CustomStringConvertible {
         /// The line number, from 1.
@@ -47,6 +59,7 @@ package struct MergeRules: Sendable {
         package var automerge = Automerge.on
         package var automergeLine: Int?
         package var stale = Stale.conflict
+        package var lock = Lock.notice
     }
 
     struct Line: Sendable {
@@ -60,6 +73,7 @@ package struct MergeRules: Sendable {
         case driver(MergeDriver?)
         case automerge(Automerge?)
         case stale(Stale?)
+        case lock(Lock?)
     }
 
     var lines: [Line] = []
@@ -88,11 +102,20 @@ package struct MergeRules: Sendable {
                     choice.automerge = automerge ?? usual.automerge
                     choice.automergeLine = automerge.map { _ in line.number }
                 case .stale(let stale): choice.stale = stale ?? usual.stale
+                case .lock(let lock): choice.lock = lock ?? usual.lock
                 }
             }
         }
         return choice
     }
+
+    /// The first line that says so about any document; nil if there is none.
+    package func line(setting lock: Lock) -> Int? {
+        lines.first { $0.settings.contains(.lock(lock)) }?.number
+    }
+
+    /// Whether programs wait to write the document with this path.
+    package func makesWait(at path: [Name]) -> Bool { choice(for: path).lock != .notice }
 
     private func lowercasedExtension(_ name: Name) -> String? {
         String(decoding: name.fileExtension, as: UTF8.self).lowercased()

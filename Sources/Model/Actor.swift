@@ -25,15 +25,25 @@ package struct Actor: Hashable, Sendable {
     package var signature: String { Signature.text(program: program, session) }
 }
 
-/// What programs on a device do with a document that they have open.
-package enum DocumentUse: String, Codable, Hashable, Sendable, CaseIterable {
+/// What programs on a device do with a document that they have open, or want to open.
+package enum DocumentUse: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
     /// A program presents it.
     case shows
+    /// A program waits to open it for writing until another device has let go of it.
+    case wants
     /// A program has it open for writing, or holds a write claim on it.
     case edits
 
     /// What a device does with the document if one program does this and another one does `other`.
-    package func combined(with other: DocumentUse) -> DocumentUse {
-        self == .edits ? self : other
+    package func combined(with other: DocumentUse) -> DocumentUse { max(self, other) }
+
+    package static func < (a: DocumentUse, b: DocumentUse) -> Bool { a.rank < b.rank }
+
+    private var rank: Int {
+        switch self {
+        case .shows: 0
+        case .wants: 1
+        case .edits: 2
+        }
     }
 }

@@ -173,7 +173,7 @@ struct PastTests {
                     at: Int64(time) * second)
             }
             try transaction.dropThePast()
-            let version = LedgerSchema.steps.count - 4
+            let version = LedgerSchema.steps.count - 5
             try transaction.execute(
                 isSQLite
                     ? "PRAGMA user_version = \(version)" : "UPDATE ledger SET version = \(version)",
@@ -275,12 +275,13 @@ extension LedgerTransaction {
     func dropThePast() throws {
         let tables = [
             "past_places", "past_currents", "journal_times", "moves", "passkeys", "secrets",
-            "links",
+            "links", "grants",
         ]
         for table in tables {
             try execute("DROP TABLE \(table)", [])
         }
         try execute("ALTER TABLE items DROP COLUMN here", [])
         try execute("ALTER TABLE volumes DROP COLUMN unplaced", [])
+        try execute("ALTER TABLE volumes DROP COLUMN fence", [])
     }
 }

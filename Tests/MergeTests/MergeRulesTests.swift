@@ -43,6 +43,18 @@ import Testing
         #expect(MergeRules(file: Array(file.utf8)).problems.isEmpty)
     }
 
+    @Test("a line sets who waits for whom") func lock() {
+        let file = "a/** lock=ask\n*.md lock=hard\na/free.md !lock\n"
+        #expect(choice("b.txt", file).lock == .notice)
+        #expect(choice("a/b.txt", file).lock == .ask)
+        #expect(choice("a/c.md", file).lock == .hard)
+        #expect(choice("a/free.md", file).lock == .notice)
+        let rules = MergeRules(file: Array(file.utf8))
+        #expect(rules.problems.isEmpty)
+        #expect(rules.line(setting: .hard) == 2 && rules.line(setting: .notice) == nil)
+        #expect(rules.makesWait(at: components("a/x")) && !rules.makesWait(at: components("x")))
+    }
+
     @Test("later lines win setting by setting, and the choice names their numbers") func later() {
         let choice = choice("a/x.md", "* automerge=ask\n*.md merge=union\na/* automerge=off\n")
         #expect(choice.driver == .union && choice.driverLine == 2)
@@ -53,7 +65,9 @@ import Testing
         "an invalid line is reported with its number",
         arguments: [
             ("x merge=", 1, "merge="), ("\nx merge=rm;-rf", 2, "rm;-rf"),
-            ("x automerge=maybe", 1, "automerge=maybe"), ("!x merge=text", 1, "'!'"),
+            ("x automerge=maybe", 1, "automerge=maybe"), ("x lock", 1, "lock"),
+            ("x lock=maybe", 1, "lock=hard"), ("[attr]lock merge", 1, "macro"),
+            ("!x merge=text", 1, "'!'"),
             ("x/ merge=text", 1, "x/**"), ("x", 1, "nothing is said"),
             ("\"x merge=text", 1, "quotation"), ("\"x\"y merge=text", 1, "quotation"),
             ("\"\\q\" merge=text", 1, "escape"), ("x eol=lf", 1, "eol=lf"),

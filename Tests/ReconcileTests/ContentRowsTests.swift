@@ -46,6 +46,24 @@ import Testing
         #expect(story.current(1) == 13 && story.conflicts(1).isEmpty)
     }
 
+    @Test mutating func row32WhatWasFencedOffReplacesNothing() {
+        // It is newer, and it is based on the current version.
+        #expect(
+            story.tell(1, at: 900, 1, .save(11, on: [10]), isFenced: true) == .conflict)
+        #expect(story.current(1) == 10 && story.conflicts(1) == [11])
+        #expect(story.tell(2, at: 300, 1, .save(12, on: [10])) == .applied)
+        #expect(story.current(1) == 12 && story.conflicts(1) == [11])
+        // The next save of the device that was fenced off is based on the conflict version.
+        story.tell(1, at: 950, 1, .save(13, on: [11]), isFenced: true)
+        #expect(story.current(1) == 12 && story.conflicts(1) == [11, 13])
+        // Equal bytes are one version, and a person may choose any.
+        story.tell(1, at: 960, 1, .save(14, on: [10], content: 5))
+        story.tell(2, at: 970, 1, .save(15, on: [12], content: 5), isFenced: true)
+        #expect(story.item(1).current?.equals == [.revision(15)])
+        story.tell(2, at: 980, 1, .settle([11, 12, 13, 14]))
+        #expect(story.conflicts(1).isEmpty)
+    }
+
     @Test mutating func row3AnEditOfAConflictVersionReplacesIt() {
         story.tell(1, at: 900, 1, .save(11, on: [10]))
         story.tell(2, seen: seen, at: 800, 1, .save(12, on: [10]))

@@ -16,7 +16,7 @@ struct Story {
     @discardableResult
     mutating func tell(
         _ device: Int, seen: UInt64? = nil, at time: Int64? = nil, epoch: UInt32 = 1, _ item: Int,
-        _ change: Change
+        _ change: Change, isFenced: Bool = false
     ) -> Verdict {
         numbers[device, default: 0] += 1
         let id = OperationID(device: .device(device), epoch: epoch, number: numbers[device]!)
@@ -29,14 +29,14 @@ struct Story {
         let operation = Operation(
             id: id, item: item == 0 ? .root : .item(item), moment: moment, base: seen ?? head,
             change: change)
-        return tell(operation)
+        return tell(operation, isFenced: isFenced)
     }
 
     @discardableResult
-    mutating func tell(_ operation: Operation) -> Verdict {
+    mutating func tell(_ operation: Operation, isFenced: Bool = false) -> Verdict {
         head += 1
         last = operation
-        return operation.apply(to: &table, sequence: head)
+        return operation.apply(to: &table, sequence: head, isFenced: isFenced)
     }
 
     func item(_ number: Int) -> ItemState { table.item(.item(number))! }

@@ -100,6 +100,9 @@ package struct WatchEvent: Codable, Hashable, Sendable {
         /// Somebody has opened the document on another device (`user`, `device`), or has closed it
         /// there.
         case openedElsewhere, closedElsewhere
+        /// A program has opened the document for writing although somebody edits it on another
+        /// device (`user`, `device`).
+        case openedAnyway
     }
 
     package var kind: Kind
@@ -108,8 +111,8 @@ package struct WatchEvent: Codable, Hashable, Sendable {
     /// For `identity`: the token, as the verb `identity` returns it; left out if the volume is
     /// signed out.
     package var token: String?
-    /// For `openedElsewhere` and `closedElsewhere`: the account, the name of the device, and
-    /// `edits` or `shows`.
+    /// For `openedElsewhere`, `closedElsewhere` and `openedAnyway`: the account, the name of the
+    /// device, and `edits`, `wants` or `shows`.
     package var user: String?
     package var device: String?
     package var use: String?

@@ -101,7 +101,7 @@ final class QueryTree: FilePresenter {
             if event.path.bytes.isEmpty { bell.ring() } else { receive([path(event.path)]) }
         case .identity: receive([self.path])
         case .claimed, .waiting, .released, .presented, .retired, .openedElsewhere,
-            .closedElsewhere:
+            .closedElsewhere, .openedAnyway:
             break
         }
     }

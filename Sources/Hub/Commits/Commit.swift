@@ -313,7 +313,8 @@ struct Commit: Sendable {
         table.content = entry.content
         table.isBounded = entry.change.growsItem
         let count = table.recorded.count
-        let verdict = try operation.apply(to: &table, sequence: volume.head)
+        let isFenced = try table.isFenced(entry, in: volume, from: caller.device)
+        let verdict = try operation.apply(to: &table, sequence: volume.head, isFenced: isFenced)
         if table.recorded.count > count, let content = entry.content {
             if !keepsContents, let revision = entry.change.revision {
                 try transaction.release(revision.id, by: caller.device, in: volume.id)

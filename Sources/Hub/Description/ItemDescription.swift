@@ -177,6 +177,14 @@ enum ItemDescription {
                 "format": "int64",
                 "description": "Consecutive operations with the same group are applied \#
         together or not at all."
+              },
+              "fence": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "maximum": 9223372036854775807,
+                "format": "int64",
+                "description": "The fencing token of the grant under which the edit was begun. \#
+        If another device has the document, the version is in conflict."
               }
             },
             "required": ["number", "item", "time", "base", "change"]

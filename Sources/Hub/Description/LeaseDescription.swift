@@ -59,7 +59,7 @@ enum LeaseDescription {
 
     static let schemas = #"""
         {
-          "DocumentUse": {"type": "string", "enum": ["shows", "edits"]},
+          "DocumentUse": {"type": "string", "enum": ["shows", "wants", "edits"]},
           "Age": {
             "type": "integer",
             "minimum": 0,

@@ -10,18 +10,20 @@ package struct VolumeRow: Hashable, Sendable {
     package let nameKey: [UInt8]
     package var head: UInt64
     package var collection: UInt64
+    /// The last fencing token that was given in the volume; 0 if there was none.
+    package var fence: UInt64 = 0
 }
 
 extension LedgerTransaction {
     private static var columns: String {
-        "id, account, name, epoch, chunk_key, name_key, head, collection"
+        "id, account, name, epoch, chunk_key, name_key, head, collection, fence"
     }
 
     private func volume(_ row: LedgerRow) throws -> VolumeRow {
         VolumeRow(
             id: try row.id(0), account: try row.id(1), name: try row.text(2),
             epoch: try row.id(3), chunkKey: try row.bytes(4), nameKey: try row.bytes(5),
-            head: try row.count(6), collection: try row.count(7))
+            head: try row.count(6), collection: try row.count(7), fence: try row.count(8))
     }
 
     package func volumes() throws -> [VolumeRow] {

@@ -384,13 +384,28 @@ package enum LedgerSchema {
         CREATE INDEX links_volume ON links (volume);
         CREATE INDEX links_account ON links (account)
         """,
+        """
+        -- Which device may edit a document alone (GrantRow).
+        CREATE TABLE grants (
+            volume BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            token BIGINT NOT NULL,
+            device BYTEA NOT NULL,
+            process BYTEA NOT NULL,
+            held BIGINT NOT NULL,
+            number BIGINT NOT NULL,
+            PRIMARY KEY (volume, item)
+        );
+        -- The last token that was given in the volume.
+        ALTER TABLE volumes ADD COLUMN fence BIGINT NOT NULL DEFAULT 0
+        """,
     ]
 
     /// The tables that have rows of a volume in a column `volume`.
     package static let volumeTables = [
         "items", "aliases", "revisions", "chunks", "numbers", "answers", "holdings", "runs",
         "members", "loose_uses", "revivals", "dav_locks", "past_places", "past_currents",
-        "journal_times", "links",
+        "journal_times", "links", "grants",
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

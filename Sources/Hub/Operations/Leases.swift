@@ -27,7 +27,7 @@ package final class Leases: Sendable {
         for caller: Caller
     ) async throws {
         if let objection = request.objection { throw Failure(.malformed, objection) }
-        let edits = request.documents.contains { $0.use == .edits }
+        let edits = request.documents.contains { $0.use > .shows }
         let known = try await ledger.read { transaction in
             _ = try transaction.membership.volume(volume, of: caller, for: edits ? .edit : .leases)
             // What the hub does not have yet, the device tells again with the next heartbeat.

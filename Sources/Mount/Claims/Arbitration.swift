@@ -103,6 +103,13 @@ final class Arbitration: Sendable {
         waiting.withLock { $0.opens.values.compactMap(\.values.first) }.filter(\.isLeaseWaitedFor)
     }
 
+    /// The opens that wait for editors on other devices.
+    var awaitingEditors: [WaitingOpen] {
+        waiting.withLock { $0.opens.values.flatMap(\.values) }.filter {
+            !$0.awaitedEditors.isEmpty
+        }
+    }
+
     /// Ends all waiting opens, and admits no more.
     func endWaiting() {
         let opens = waiting.withLock { waiting in
@@ -184,6 +191,9 @@ package struct CoordinationSettings: Sendable {
     /// Seconds after which the lease of a reader or a writer lapses.
     package var readerTime = 5.0
     package var writerTime = 10.0
+    /// Seconds that an open for writing waits until another device has let go of the document, if
+    /// its rules say `lock=ask`.
+    package var editorTimeout = 15.0
 
     package init() {}
 

@@ -25,20 +25,7 @@ extension StaleSaves {
             size: base.size, modified: base.modified, mergesOnlyManually: rule == .conflict)
     }
 
-    /// The rules are a file of the volume.
-    private var rules: MergeRules {
-        guard
-            let file = try? openBeneath(
-                [Name(MergeRules.fileName)], from: volume.root,
-                flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
-            let status = try? file.status(), status.st_size <= MergeRules.sizeMax
-        else { return MergeRules() }
-        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-        let count = bytes.withUnsafeMutableBytes {
-            (try? readFully(file.raw, into: $0, at: 0)) ?? 0
-        }
-        return MergeRules(file: Array(bytes.prefix(count)))
-    }
+    private var rules: MergeRules { MergeRules(file: MergeRules.bytes(in: volume.root)) }
 
     // MARK: Opening and closing
 

@@ -16,6 +16,7 @@ final class OpenFiles: RequestGroup {
     /// The mount option noatime: reading a file does not change its access time.
     let keepsAccessTimes: Bool
     private let log: Logger
+    let editorWaits: EditorWaits
     let handles = HandleTable<Handle>()
     let staleOpens = Mutex(StaleOpens())
 
@@ -28,6 +29,8 @@ final class OpenFiles: RequestGroup {
         self.negotiation = negotiation
         self.keepsAccessTimes = keepsAccessTimes
         self.log = log
+        editorWaits = EditorWaits(
+            parts.tree.volume.openDocuments.guarded, parts.claims.arbitration)
     }
 
     func open(_ request: Request, _ id: UInt64, flags: Int32) {
@@ -35,11 +38,23 @@ final class OpenFiles: RequestGroup {
             let node = try tree.node(id)
             let opening = try Opening(
                 self, node, try tree.descriptor(node), flags: flags, caller: request.caller)
-            if claims.isFree(node, opening.access), opening.takeLease() {
+            let mayAwaitEditors = mayAwaitEditors(opening)
+            if !mayAwaitEditors, claims.isFree(node, opening.access), opening.takeLease() {
                 return try proceed(request, opening)
             }
-            WaitingOpen(request, opening).begin()
+            WaitingOpen(request, opening, mayAwaitEditors: mayAwaitEditors).begin()
         }
+    }
+
+    /// Whether another device may edit the document, and its rules say that an open for writing
+    /// waits for that.
+    private func mayAwaitEditors(_ opening: Opening) -> Bool {
+        let guarded = volume.openDocuments.guarded
+        guard guarded.isAny, opening.access.isWriting, claims.arbitration.settings.isOn,
+            !callers.isApplier(opening.caller),
+            let path = tree.nodes.path(of: opening.node)
+        else { return false }
+        return guarded.mayHold(path)
     }
 
     /// Continues an open that was granted.

@@ -89,6 +89,9 @@ final class Opening: @unchecked Sendable {
         return flags & O_APPEND != 0 && flags & O_TRUNC == 0 ? .appender : .writer
     }
 
+    /// Whether it may wait for another device.
+    var isPatient: Bool { flags & O_NONBLOCK == 0 }
+
     /// The access that it needs, for arbitration with claims.
     var access: Access { kind == .reader ? .read([]) : .write(.update) }
 

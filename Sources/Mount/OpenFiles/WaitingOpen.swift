@@ -6,13 +6,17 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// An open that waits: first for claims and presenters, then for other programs that have the file
-/// open. It holds no thread meanwhile. `Arbitration` has the list of all of them.
+/// An open that waits: first for editors on other devices, if the document's rules say so, then for
+/// claims and presenters, then for other programs that have the file open. It holds no thread
+/// meanwhile. `Arbitration` has the list of all of them.
 final class WaitingOpen: Sendable {
     let opening: Opening
     /// The caller's process ancestry.
     let line: [Int32]
     private let request: Request
+    private let mayAwaitEditors: Bool
+    /// Monotonic nanoseconds.
+    let since = cl_clock_monotonic_ns()
     /// The file's path when the open was requested.
     private let names: [Name]?
     /// Nil before the wait has begun and after its end. The thread that takes the value out ends
@@ -21,18 +25,23 @@ final class WaitingOpen: Sendable {
 
     private struct Wait {
         let hold: Parking.Hold
-        /// The timer for the end of its time.
-        let deadline: UInt64
+        /// The timer for the end of its time, which begins with step 1.
+        var deadline: UInt64?
         /// The open was granted before, and the kernel repeats it for the file that has the name
         /// now.
         let isRepeated: Bool
+        /// The number of its wait for editors on other devices, and who they are for people.
+        var editorWait: UInt64?
+        var editors: [OpenElsewhere] = []
         /// Its request in the arbiter while it waits for claims and presenters.
         var claim: ClaimID?
     }
 
-    init(_ request: Request, _ opening: Opening) {
+    /// - Parameter mayAwaitEditors: Whether another device may edit the document.
+    init(_ request: Request, _ opening: Opening, mayAwaitEditors: Bool) {
         self.request = request
         self.opening = opening
+        self.mayAwaitEditors = mayAwaitEditors
         line = ProcessAncestry.line(of: opening.caller.process)
         names = opening.files.tree.nodes.path(of: opening.node)
     }
@@ -41,6 +50,8 @@ final class WaitingOpen: Sendable {
     var state: OpenState { opening.state }
     /// The file's path now, or its last one.
     var path: [Name] { files.tree.nodes.path(of: node) ?? names ?? [] }
+    /// The editors on other devices that it waits for.
+    var awaitedEditors: [OpenElsewhere] { wait.withLock { $0?.editors } ?? [] }
     /// Whether opens wait for implicit leases of the file.
     var isLeaseWaitedFor: Bool { state.leases.withLock { $0.isWaitedFor } }
 
@@ -59,15 +70,53 @@ final class WaitingOpen: Sendable {
                 arbitration.remove(self)
                 return false
             }
-            let deadline = arbitration.timers.after(seconds: arbitration.settings.timeout) {
-                [self] in expire()
-            }
             let kept = arbitration.takeKept(for: repeated)
             opening.claim = kept?.claim
-            wait = Wait(hold: hold, deadline: deadline, isRepeated: kept != nil)
+            wait = Wait(hold: hold, isRepeated: kept != nil)
             return true
         }
         guard hasBegun else { return opening.abandon() }
+        if mayAwaitEditors { waitForEditors() } else { contend() }
+    }
+
+    /// Step 0: waits for editors on other devices.
+    private func waitForEditors() {
+        files.parking.runDetached(on: .questions) { [self] in
+            let documents = files.volume.openDocuments
+            guard let document = try? documents.document(at: path),
+                let editors = documents.guarded.editors[document]
+            else { return contend() }
+            wait.withLock { $0?.editors = editors }
+            let number = files.editorWaits.begin(document, isPatient: opening.isPatient) { risk in
+                self.files.parking.soon { self.editorsAreGone(atRisk: risk) }
+            }
+            let isOver = wait.withLock { wait in
+                wait?.editorWait = number
+                return wait == nil
+            }
+            if isOver { files.editorWaits.end(number) }
+        }
+    }
+
+    private func editorsAreGone(atRisk editors: [OpenElsewhere]) {
+        if !editors.isEmpty {
+            files.volume.openDocuments.guarded.atRisk.current?(
+                path, editors, opening.caller.process)
+        }
+        contend()
+    }
+
+    /// Waits for others on this device.
+    private func contend() {
+        let isWaiting = wait.withLock { wait in
+            guard wait != nil else { return false }
+            wait?.editors = []
+            wait?.deadline = arbitration.timers.after(seconds: arbitration.settings.timeout) {
+                [self] in expire()
+            }
+            return true
+        }
+        guard isWaiting else { return }
         if let target { waitForClaims(target) } else { takeLease() }
     }
 
@@ -179,7 +228,8 @@ final class WaitingOpen: Sendable {
     private func finish() -> Wait? {
         guard let wait = wait.withLock({ $0.take() }) else { return nil }
         arbitration.remove(self)
-        arbitration.timers.cancel(wait.deadline)
+        if let deadline = wait.deadline { arbitration.timers.cancel(deadline) }
+        if let number = wait.editorWait { files.editorWaits.end(number) }
         return wait
     }
 }

@@ -38,18 +38,18 @@ final class MadeOwnerFiles: Sendable {
         tree.volume.openDocuments.poke()
     }
 
-    /// The paths of the documents that are edited according to these files. One name can stand for
-    /// several documents, which need not exist.
-    var documents: [[Name]] {
+    /// The paths of the documents that are edited according to these files, and the threads that
+    /// made them. One name can stand for several documents, which need not exist.
+    var documents: [(path: [Name], maker: Int32)] {
         let known = makers.withLock { $0 }
-        return known.flatMap { entry, thread -> [[Name]] in
+        return known.flatMap { entry, thread -> [(path: [Name], maker: Int32)] in
             guard let directory = path(ofDirectoryOf: entry, by: thread),
                 let name = OwnerFileName(entry.name)
             else {
                 makers.withLock { if $0[entry] == thread { $0[entry] = nil } }
                 return []
             }
-            return name.documents.map { directory + [$0] }
+            return name.documents.map { (directory + [$0], thread) }
         }
     }
 

@@ -103,9 +103,23 @@ extension MountSession {
         ProcessAncestry.line(of: other).contains(process)
     }
 
+    /// Whether one of two processes is an ancestor of the other, or both belong to one program.
+    package static func areRelated(_ process: Int32, _ other: Int32) -> Bool {
+        ProcessAncestry.share(ProcessAncestry.line(of: process), ProcessAncestry.line(of: other))
+    }
+
+    /// Runs `body` later, unless the volume is unmounted first. It must be quick.
+    package func later(seconds: Double, _ body: @escaping @Sendable () -> Void) {
+        driver.arbitration.timers.after(seconds: seconds, body)
+    }
+
     /// The documents that programs edit: those of which they have these files open for writing, and
     /// those beside which editors have made an owner file.
-    package func editedPaths(openFiles inodes: [UInt64]) -> [[Name]] {
+    ///
+    /// - Parameter hasLetGo: Whether the thread that made an owner file has let go of the document.
+    package func editedPaths(
+        openFiles inodes: [UInt64], hasLetGo: ([Name], Int32) -> Bool
+    ) -> [[Name]] {
         let nodes = driver.tree.nodes
         let files = inodes.compactMap { inode -> (node: Node, path: [Name])? in
             guard let node = nodes.known(inode), let path = nodes.path(of: node) else { return nil }
@@ -115,7 +129,25 @@ extension MountSession {
         let edited = files.filter { file in
             readers[file.path].map { driver.opens.isWritten(file.node, exceptBy: $0) } ?? true
         }
-        return edited.map(\.path) + driver.parts.madeOwnerFiles.documents
+        let made = driver.parts.madeOwnerFiles.documents.filter { !hasLetGo($0.path, $0.maker) }
+        return edited.map(\.path) + made.map(\.path)
+    }
+
+    /// The programs that wait for editors on other devices.
+    package func editorReports(at names: [Name]?) -> [LeaseReport] {
+        let now = (cl_clock_realtime_ns(), cl_clock_monotonic_ns())
+        return driver.arbitration.awaitingEditors.compactMap { open in
+            let (path, process) = (open.path, open.opening.caller.process)
+            guard names.map({ path.starts(with: $0) }) ?? true else { return nil }
+            let behind = open.awaitedEditors.map {
+                LeaseReport.Behind(
+                    process: 0, program: "\($0.user) on \($0.deviceName)", why: "edits it there")
+            }
+            return LeaseReport(
+                path: path, access: open.opening.kind.text, process: process,
+                program: program(process), since: now.0 - (now.1 - open.since), isWaiting: true,
+                behind: behind)
+        }
     }
 
     /// The programs that have files open which others wait for, and the waiting ones. With a path,
@@ -158,6 +190,7 @@ package struct LeaseReport: Sendable {
     package struct Behind: Sendable {
         package var process: Int32
         package var program: String
+        package var why = "has it open"
     }
 
     package var path: [Name]

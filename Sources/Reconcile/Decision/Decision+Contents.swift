@@ -110,10 +110,14 @@ extension Decision {
         _ revision: Revision, settling settled: [Identifier] = [], into item: inout ItemState,
         in table: inout T
     ) throws(T.Failure) -> Bool {
-        let new = try received(revision, item.live, in: &table)
+        var new = try received(revision, item.live, in: &table)
+        // What was fenced off replaces nothing, not even what it was made from, and is older than
+        // the current version, so that it does not become the current one later either.
+        let isFenced = isFenced && item.current != nil
+        if isFenced, let current = item.current { new.moment.lower(below: current.moment) }
         try table.record(new, of: item.id)
         let count = item.live.count
-        let ended = settled + revision.parents
+        let ended = isFenced ? [] : settled + revision.parents
         var live = item.live.filter { one in !ended.contains(where: one.isNamed) }
         if let same = live.firstIndex(where: { $0.content == new.content }) {
             live[same].stand(for: new)

@@ -6,12 +6,14 @@ extension Operation {
     /// The hub applies each operation of a device once and in order. It has limited the operation's
     /// time to the time of its arrival. An operation that is applied a second time changes nothing.
     ///
-    /// - Parameter sequence: Its position in the volume's journal, higher than that of every
-    ///   operation before.
-    package func apply<T: ItemTable>(to table: inout T, sequence: UInt64) throws(T.Failure)
-        -> Verdict
-    {
-        let decision = Decision(operation: self, sequence: sequence)
+    /// - Parameters:
+    ///   - sequence: Its position in the volume's journal, higher than that of every operation
+    ///     before.
+    ///   - isFenced: Whether another device may edit the document now, and this one may not.
+    package func apply<T: ItemTable>(
+        to table: inout T, sequence: UInt64, isFenced: Bool = false
+    ) throws(T.Failure) -> Verdict {
+        let decision = Decision(operation: self, sequence: sequence, isFenced: isFenced)
         let named = item
         let item = try table.canonical(named)
         // A device that still uses the old id is told once more that the item has another id.
@@ -35,6 +37,8 @@ extension Operation {
 struct Decision {
     let operation: Operation
     let sequence: UInt64
+    /// Whether new contents become a conflict version in any case (row 32).
+    var isFenced = false
 
     /// Whether the device knew of a change: it had received the journal up to there, or it had made
     /// the change itself before. After a device gets a new epoch it does not know its earlier
@@ -272,6 +276,11 @@ extension Moment {
     /// Makes this moment newer than that of the change it is based on, whatever the clocks say.
     mutating func raise(above other: Moment) {
         if time <= other.time { time = other.time == .max ? .max : other.time + 1 }
+    }
+
+    /// Makes this moment older than another one.
+    mutating func lower(below other: Moment) {
+        if time >= other.time { time = other.time == .min ? .min : other.time - 1 }
     }
 }
 

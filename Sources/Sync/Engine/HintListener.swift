@@ -41,9 +41,18 @@ struct HintListener: EnginePart, Sendable {
     /// Reads one feed until it ends.
     private func listen(_ epoch: Identifier, _ wasEnded: Shared<Bool>) {
         let isFirst = Shared(true)
+        defer { leases.feedEnded() }
         do {
             try client.feed(journal.account.volume, epoch: epoch) { hint in
                 guard !threads.isEnding, !state.withLock({ $0.isOffline }) else { return false }
+                if let head = hint.head {
+                    state.withLock {
+                        $0.head = max($0.head, head)
+                        $0.isUrgent = true
+                    }
+                    threads.poke()
+                }
+                // Whoever waits for a lease to end waits for what was saved before, too.
                 leases.take(
                     hint,
                     isFirst: isFirst.withLock { isFirst in
@@ -57,13 +66,6 @@ struct HintListener: EnginePart, Sendable {
                 wasEnded.withLock { $0 = hint.ended != nil }
                 if hint.ended != nil { return false }
                 if let other = hint.process { confirm(beside: other) }
-                if let head = hint.head {
-                    state.withLock {
-                        $0.head = max($0.head, head)
-                        $0.isUrgent = true
-                    }
-                    threads.poke()
-                }
                 return true
             }
         } catch {

@@ -17,6 +17,13 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     private var hinted: UInt64?
     private var isEnding = false
     private var isRunning = false
+    /// Whether the hub is heard: whether a feed has begun and has not ended.
+    private var isHeard = false
+    /// Whether the end of a round of the engine matters to the thread.
+    private var mindsRounds = false
+    private var haveRulesChanged = true
+    /// `isHeard`, as the thread knows it.
+    private var wasHeard = false
     /// Whether heartbeats and revisions of 0 matter to the thread.
     private var mindsBeats = false
     private var mindsNone = false
@@ -28,8 +35,12 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     private var wasTold = false
 
     let parts: EngineParts
+    private let locked: LockedDocuments
 
-    init(_ parts: EngineParts) { self.parts = parts }
+    init(_ parts: EngineParts) {
+        self.parts = parts
+        locked = LockedDocuments(parts)
+    }
 
     // MARK: Any thread
 
@@ -63,10 +74,26 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
         let matters = signal.look {
             isBeat && mindsBeats || (hint.leases.map { $0 != 0 || mindsNone } ?? false)
         }
-        guard matters else { return }
+        guard matters || isFirst else { return }
         signal.change {
+            isHeard = true
             hasBeat = hasBeat || isBeat
             hinted = hint.leases ?? hinted
+        }
+    }
+
+    /// To be called when the hub's feed has ended.
+    func feedEnded() {
+        signal.change { isHeard = false }
+    }
+
+    /// To be called when the engine has sent and applied what it could.
+    func roundEnded() {
+        let haveChanged = locked.haveRulesChanged()
+        guard haveChanged || signal.look({ mindsRounds }) else { return }
+        signal.change {
+            haveRulesChanged = haveRulesChanged || haveChanged
+            mustLook = true
         }
     }
 
@@ -74,14 +101,20 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
 
     private func run() {
         while let work = next() {
-            if work.looks { perform(holder.step(.changed, at: now)) }
+            if work.readsRules { locked.readRules() }
+            if work.looks || locked.isWaiting { perform(holder.step(.changed, at: now)) }
             if work.beats { perform(holder.step(.beat, at: now)) }
             if let revision = work.hinted { perform(view.step(.hinted(revision), at: now)) }
             if let due = holder.wakeTime, due <= now { perform(holder.step(.woken, at: now)) }
             if let due = view.wakeTime, due <= now { perform(view.step(.woken, at: now)) }
-            signal.look { (mindsBeats, mindsNone) = (holder.hasLeases, !view.ignores(0)) }
+            locked.publish(volume.openDocuments.elsewhere, isHeard: work.isHeard && !isOffline)
+            signal.look {
+                (mindsBeats, mindsNone) = (holder.hasLeases, !view.ignores(0))
+                (mindsRounds, wasHeard) = (locked.isWaiting, work.isHeard)
+            }
         }
         perform(holder.step(.ended, at: now))
+        locked.publish([], isHeard: false)
         volume.openDocuments.setElsewhere([], until: .min)
         volume.openDocuments.setHeld([], until: .min)
     }
@@ -89,14 +122,31 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     /// This clock also runs while the machine is suspended.
     private var now: Int64 { cl_clock_boottime_ns() }
 
+    private var isOffline: Bool { state.withLock { $0.isOffline } }
+
+    private struct Work {
+        var looks: Bool
+        var beats: Bool
+        var hinted: UInt64?
+        var readsRules: Bool
+        var isHeard: Bool
+    }
+
     /// Waits for something to do. Returns nil at the end.
-    private func next() -> (looks: Bool, beats: Bool, hinted: UInt64?)? {
-        let due = min(holder.wakeTime ?? .max, view.wakeTime ?? .max)
+    private func next() -> Work? {
+        let again = locked.isWaiting ? now + LeaseTerms.pause : .max
+        let due = min(holder.wakeTime ?? .max, view.wakeTime ?? .max, again)
         let time = due == .max ? .max / 2 : cl_clock_monotonic_ns() + max(0, due - now)
-        _ = signal.wait(until: time) { mustLook || hasBeat || hinted != nil || isEnding }
+        _ = signal.wait(until: time) {
+            mustLook || hasBeat || hinted != nil || isEnding || isHeard != wasHeard
+        }
         return signal.look {
-            defer { (mustLook, hasBeat, hinted) = (false, false, nil) }
-            return isEnding ? nil : (mustLook, hasBeat, hinted)
+            defer { (mustLook, hasBeat, hinted, haveRulesChanged) = (false, false, nil, false) }
+            return isEnding
+                ? nil
+                : Work(
+                    looks: mustLook, beats: hasBeat, hinted: hinted, readsRules: haveRulesChanged,
+                    isHeard: isHeard)
         }
     }
 
@@ -105,7 +155,8 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
             switch effect {
             case .look:
                 do throws(VolumeError) {
-                    let open = try volume.openDocuments.look(limit: HubLimits.leases)
+                    var open = try volume.openDocuments.look(limit: HubLimits.leases)
+                    locked.keep(in: &open)
                     perform(holder.step(.looked(open), at: now))
                 } catch {
                     log.debug("it is not known what is open: \(error)")
@@ -119,7 +170,7 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     }
 
     private func tell(_ number: UInt64, _ documents: [LeaseHolder.Document]) -> LeaseHolder.Event {
-        let (isOffline, maySend) = state.withLock { ($0.isOffline, $0.standing.maySend) }
+        let maySend = state.withLock { $0.standing.maySend }
         guard !isOffline else { return .failed(number) }
         let request = LeaseRequest(
             number: number,
@@ -149,7 +200,7 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     }
 
     private func fetch() -> LeaseView<OpenElsewhere>.Event {
-        guard !state.withLock({ $0.isOffline }) else { return .failed }
+        guard !isOffline else { return .failed }
         do throws(HubFault) {
             let answer = try client.leases(journal.account.volume)
             let time = cl_clock_realtime_ns()

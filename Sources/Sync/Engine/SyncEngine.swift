@@ -126,6 +126,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
                 if !isBusy, maySend, !holdings.isReconfirmed { try holdings.reconfirm() }
                 if !isBusy { events.connected?() }
                 backoff = 0
+                leases.roundEnded()
                 events.moved?()
                 if !isBusy { rest(until: nextTime) }
             } catch {

@@ -250,20 +250,7 @@ package final class AutoMerger: @unchecked Sendable {
             volume: volume, merger: merger, path: path, history: history, isAsked: isAsked)
     }
 
-    /// Reads the merge rules, which are a file in the volume and so the same on all devices.
-    var rules: [UInt8] {
-        guard
-            let file = try? openBeneath(
-                [Name(MergeRules.fileName)], from: volume.root,
-                flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
-            let status = try? file.status(), status.st_size <= MergeRules.sizeMax
-        else { return [] }
-        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-        let count = bytes.withUnsafeMutableBytes {
-            (try? readFully(file.raw, into: $0, at: 0)) ?? 0
-        }
-        return Array(bytes.prefix(count))
-    }
+    var rules: [UInt8] { MergeRules.bytes(in: volume.root) }
 
     /// The path of the file that says which merge programs this machine may run. It is local,
     /// because another device must not be able to start programs here.

@@ -56,6 +56,7 @@ package final class OpenDocuments: Sendable {
         var heldEnd = Int64.min
     }
 
+    package let guarded = GuardedDocuments()
     private let items: ItemLookup
     private let contents: OpenContents
     private let state = Mutex(State())
@@ -74,18 +75,21 @@ package final class OpenDocuments: Sendable {
         self.items = items
         self.contents = contents
         contents.onChange.set { [changed] in changed.current?() }
+        guarded.wantedChanged.set { [changed] in changed.current?() }
     }
 
     /// To be called when a claim or a presenter comes or goes.
     package func poke() { changed.current?() }
 
-    /// The documents that programs have open now, at most so many. The next change is told by
-    /// `changed`.
+    /// The documents that programs have open now or wait for, at most so many. The next change is
+    /// told by `changed`.
     package func look(limit: Int) throws(VolumeError) -> [Identifier: DocumentUse] {
         let found = paths.current?(contents.watch(limit: limit)) ?? []
-        guard !found.isEmpty else { return [:] }
+        let wanted = guarded.wanted.prefix(limit)
+        guard !found.isEmpty || !wanted.isEmpty else { return [:] }
         return try items.journal.read { [items] reader in
             var uses: [Identifier: DocumentUse] = [:]
+            for document in wanted { uses[document] = .wants }
             for (path, use) in found {
                 guard let item = try items.item(at: path, reader),
                     item.kind == .file || item.kind == .package
@@ -171,6 +175,28 @@ package final class OpenDocuments: Sendable {
                 state.dismissed.insert(LeaseKey(open))
             }
         }
+    }
+
+    /// The document at this path, or the package that contains it. It does not wait for the
+    /// recorder.
+    package func document(at path: [Name]) throws(VolumeError) -> Identifier? {
+        try items.journal.read { [items] reader in
+            guard let item = try items.item(at: path, reader),
+                item.kind == .file || item.kind == .package
+            else { return nil }
+            return item.id
+        }
+    }
+
+    /// Whether the hub does not have the document as it is on this device. Has it recorded now, and
+    /// waits for that for a moment.
+    package func isUnsent(_ document: Identifier) throws(VolumeError) -> Bool {
+        let path = try items.path(of: document)
+        let isRecorded = items.recorder.catchUp(with: .path(path), timeoutSeconds: 0.25)
+        guard isRecorded else { return true }
+        return try DocumentSafety(items: items)
+            .unsafeDocuments(below: path, limit: 1)
+            .contains { [.unrecorded, .unsent, .sent].contains($0.reason) }
     }
 
     /// The present path of a document; nil if it has none. It does not wait for the recorder.

@@ -10,7 +10,9 @@ import Volume
 extension ClaimService {
     func locks(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
         let path = request.path == nil ? nil : session.path(try request.components())
-        var turns = session.leaseReports(at: path?.names).map(LocksReport.Turn.init)
+        let leases =
+            session.leaseReports(at: path?.names) + session.editorReports(at: path?.names)
+        var turns = leases.map(LocksReport.Turn.init)
         turns += arbiter.claimStatuses(at: path).map { status in
             turn(status)
         }
@@ -193,7 +195,7 @@ extension LocksReport.Turn {
             path: RawText(path: turn.path), process: turn.process, program: turn.program,
             since: turn.since,
             behind: turn.behind.map {
-                LocksReport.Behind(process: $0.process, program: $0.program, why: "has it open")
+                LocksReport.Behind(process: $0.process, program: $0.program, why: $0.why)
             })
     }
 }

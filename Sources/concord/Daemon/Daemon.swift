@@ -156,13 +156,13 @@ struct Daemon {
             session.stop()
             throw error
         }
-        let notice = ConflictNotification(
+        let notices = Notifications(
             volume: volume, mountPoint: point.text, log: file.logger("notice"))
-        reportVersions(of: volume, session, desk, autoMerger, notice)
+        reportVersions(of: volume, session, desk, autoMerger, notices)
         volume.start()
         server.start()
         autoMerger.start()
-        notice.start()
+        notices.start()
         do throws(VolumeError) { try membership.start() } catch {
             log.error("The volume is not synchronized with its hub: \(error)")
         }
@@ -176,7 +176,7 @@ struct Daemon {
         // What waits for the hub is given up first, because the others may wait for it.
         ending.end([
             ("the synchronization", membership.stop), ("merges", autoMerger.stop),
-            ("notices", notice.stop), ("the inhibitor", inhibitor.stop),
+            ("notices", notices.stop), ("the inhibitor", inhibitor.stop),
             ("the applier", applier.stop), ("answers to commands", server.stop),
         ])
         return wasTakenAway
@@ -184,14 +184,14 @@ struct Daemon {
 
     private func reportVersions(
         of volume: Volume, _ session: MountSession, _ desk: ClaimService, _ autoMerger: AutoMerger,
-        _ notice: ConflictNotification
+        _ notices: Notifications
     ) {
-        volume.openDocuments.connect(to: session, desk)
+        volume.openDocuments.connect(to: session, desk, notices.editors)
         let arbiter = desk.arbiter
         volume.conflicts.onVersions {
-            [weak session, weak desk, autoMerger, notice] change, versions, names in
+            [weak session, weak desk, autoMerger, notices] change, versions, names in
             autoMerger.poke()
-            notice.poke()
+            notices.conflicts.poke()
             if change == .gained { desk?.tell(conflictOf: names) }
             guard let session, !arbiter.isQuiet else { return }
             desk?.tell(ubiquityOf: names)
@@ -253,6 +253,7 @@ extension Mount.MountOptions {
             case .idle: arbitration.breakTime = seconds
             case .reader: arbitration.readerTime = seconds
             case .writer: arbitration.writerTime = seconds
+            case .editor: arbitration.editorTimeout = seconds
             }
         }
     }

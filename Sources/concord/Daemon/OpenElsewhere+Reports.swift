@@ -68,16 +68,24 @@ extension Volume {
 
 extension OpenDocuments {
     /// Lets it know the open files of the mount, and the claims and presenters, and tells watchers
-    /// what others open.
-    func connect(to session: MountSession, _ desk: ClaimService) {
+    /// what others open, and presenters what others want.
+    func connect(
+        to session: MountSession, _ desk: ClaimService, _ notification: EditorNotification
+    ) {
+        let lettingGo = LettingGo(desk, session, notification)
         paths.set { [weak session, weak desk] inodes in
             guard let session, let desk else { return [] }
-            let edited = session.editedPaths(openFiles: inodes)
+            let edited = session.editedPaths(openFiles: inodes, hasLetGo: lettingGo.hasLetGo)
             return edited.map { ($0, .edits) } + desk.explicitUses
         }
         changedElsewhere.set { [weak desk] opened, closed in
             for open in opened { desk?.tell(.openedElsewhere, open) }
             for open in closed { desk?.tell(.closedElsewhere, open) }
+            lettingGo.changed(opened: opened)
+        }
+        guarded.atRisk.set { [weak desk] path, editors, process in
+            notification.tell(path, isEditedBy: editors)
+            for editor in editors { desk?.tell(.openedAnyway, of: path, editor, by: process) }
         }
     }
 }
@@ -97,9 +105,17 @@ extension ClaimService {
 
     fileprivate func tell(_ kind: WatchEvent.Kind, _ open: OpenElsewhere) {
         guard let path = try? volume.openDocuments.path(of: open.document) else { return }
+        tell(kind, of: path, open, by: 0)
+    }
+
+    fileprivate func tell(
+        _ kind: WatchEvent.Kind, of path: [Name], _ open: OpenElsewhere, by process: Int32
+    ) {
         tell(
             kind, of: path,
             completing: { event in
+                event.process = process
+                if process > 0 { event.program = session.program(process) }
                 (event.user, event.device) = (open.user, open.deviceName)
                 event.use = open.use.rawValue
             })

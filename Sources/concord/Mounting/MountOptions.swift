@@ -176,6 +176,9 @@ package enum WaitLimit: String, Hashable, Sendable, CaseIterable {
     /// How long a reader and a writer are waited for (5 and 10).
     case reader = "reader_time"
     case writer = "writer_time"
+    /// How long an open for writing waits for an editor on another device, if the document's rules
+    /// say `lock=ask` (15).
+    case editor = "editor_timeout"
 
     init?(option word: String) {
         guard let equals = word.firstIndex(of: "=") else { return nil }

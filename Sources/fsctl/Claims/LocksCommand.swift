@@ -10,7 +10,8 @@ struct LocksCommand: ParsableCommand {
         discussion: """
             Claims are made by fsctl coordinate and by programs that use file coordination. A \
             plain program has an implicit lease while it has a document open. What is open on \
-            other devices comes last; nobody waits for that.
+            other devices comes last; only opens of documents with lock=ask in \
+            .concordattributes wait for that.
             """)
 
     @OptionGroup var output: OutputOptions

@@ -36,6 +36,8 @@ struct WatchCommand: ParsableCommand {
 
     /// `14:03:07  vim (4711) changed a.txt`
     package static func text(_ event: WatchEvent, inUTC: Bool = false) -> String {
+        let other = "\(event.user ?? "somebody") on \(event.device ?? "another device")"
+        let use = event.use ?? "edits"
         let deed =
             switch event.kind {
             case .appeared: "made"
@@ -49,15 +51,17 @@ struct WatchCommand: ParsableCommand {
             case .retired: "no longer presents"
             case .conflict: "left a version in conflict with the current one of"
             case .contents: "transfers or evicted contents of"
-            case .openedElsewhere: event.use == "shows" ? "shows" : "has opened"
-            case .closedElsewhere: "no longer \(event.use == "shows" ? "shows" : "has open")"
+            case .openedElsewhere: use == "edits" ? "has opened" : use
+            case .closedElsewhere: "no longer \(use == "edits" ? "has open" : use)"
+            case .openedAnyway: "has opened, although \(other) edits it:"
             case .identity: event.token == nil ? "signed out of the hub" : "signed in to a hub"
             }
         let root = event.kind == .identity ? "" : "/"
         let path = event.path.bytes.isEmpty ? root : event.path.text
         let end = event.to.map { " to \($0.text)" } ?? ""
-        let device = event.device.map { "\(event.user ?? "somebody") on \($0)" }
-        let subject = device ?? who(event.program, event.process)
+        let subject =
+            event.device == nil || event.kind == .openedAnyway
+            ? who(event.program, event.process) : other
         let line = "\(subject) \(deed) \(path)\(end)"
         return "\(TimeFormat.clock(event.time, inUTC: inUTC))  \(line.printable)"
     }

@@ -1,0 +1,133 @@
+import CLinux
+import Coordination
+import Glibc
+import Merge
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// The documents of which the rules say `lock=ask`: for which ones programs on this device wait,
+/// and for which ones the hub must believe a little longer that this device edits them. Only the
+/// thread of `LeaseExchange` uses it, except for `haveRulesChanged`.
+final class LockedDocuments: EnginePart, @unchecked Sendable {
+    let parts: EngineParts
+
+    /// What identifies the contents of the rules' file.
+    private struct Stamp: Hashable {
+        var inode: UInt64
+        var size: Int64
+        var changed: Int64
+    }
+
+    private let stamp = Mutex<Stamp?>(nil)
+    private var rules = MergeRules()
+    private var hasRules = false
+    /// The editors for whom programs wait, also while what these have saved is on its way.
+    private var editors: [Identifier: [OpenElsewhere]] = [:]
+    /// Those of them that are edited no more, but whose last save may not be in the tree yet.
+    private var arriving: Set<Identifier> = []
+    /// What was edited here at the last look, and until when what is closed still counts.
+    private var edited: Set<Identifier> = []
+    private var closed: [Identifier: Int64] = [:]
+
+    init(_ parts: EngineParts) { self.parts = parts }
+
+    /// Whether it must look again soon, because a save is being sent or is arriving.
+    private(set) var isWaiting = false
+
+    // MARK: Rules
+
+    /// Whether the rules' file is another one than at the last call. Any thread may call it.
+    func haveRulesChanged() -> Bool {
+        var status = stat()
+        let found = cl_fstatat(volume.root, MergeRules.fileName, &status, AT_SYMLINK_NOFOLLOW)
+        let new =
+            found == 0
+            ? Stamp(
+                inode: UInt64(status.st_ino), size: Int64(status.st_size),
+                changed: Timestamp(status.st_ctim).nanoseconds) : nil
+        return stamp.withLock { stamp in
+            defer { stamp = new }
+            return stamp != new
+        }
+    }
+
+    /// Reads the rules again.
+    func readRules() {
+        rules = MergeRules(file: MergeRules.bytes(in: volume.root))
+        hasRules = rules.line(setting: .ask) != nil || rules.line(setting: .hard) != nil
+        volume.openDocuments.guarded.set { [rules] in rules.makesWait(at: $0) }
+        let line = rules.line(setting: .hard)
+        state.withLock { state in
+            state.problems[MergeRules.fileName] = line.map {
+                "Line \($0) says lock=hard, which this version of Concord does not have yet: it "
+                    + "treats it as lock=ask, so opens wait for an editor on another device for a "
+                    + "moment and then go ahead. Write lock=ask if that is what you want."
+            }
+        }
+    }
+
+    // MARK: Others
+
+    /// Tells the mount for which documents programs wait.
+    ///
+    /// - Parameter isHeard: Whether the hub is heard. Without it, no program waits.
+    func publish(_ leases: [OpenElsewhere], isHeard: Bool) {
+        defer { isWaiting = !closed.isEmpty || !arriving.isEmpty }
+        arriving = []
+        guard hasRules, isHeard else { return publish([:]) }
+        let held = volume.openDocuments.held.filter { $0.use == .edits }
+        let ours = Dictionary(held.map { ($0.document, $0.since) }, uniquingKeysWith: min)
+        var new: [Identifier: [OpenElsewhere]] = [:]
+        for lease in leases where lease.use == .edits {
+            // Who has a document first does not wait for those who came later.
+            guard lease.since < ours[lease.document] ?? .max,
+                let path = try? volume.openDocuments.path(of: lease.document),
+                rules.makesWait(at: path)
+            else { continue }
+            new[lease.document, default: []].append(lease)
+        }
+        for (document, known) in editors where new[document] == nil && isArriving(document) {
+            new[document] = known
+            arriving.insert(document)
+        }
+        publish(new)
+    }
+
+    private func publish(_ new: [Identifier: [OpenElsewhere]]) {
+        guard new != editors else { return }
+        editors = new
+        volume.openDocuments.guarded.set(new)
+    }
+
+    /// Whether a newer state of the document may be at the hub than in the tree.
+    private func isArriving(_ document: Identifier) -> Bool {
+        if state.withLock({ $0.cursor < $0.head }) { return true }
+        let mirror = try? volume.journal.read { try $0.hub.mirror(document) }
+        return mirror?.state == .due || mirror?.state == .underway
+    }
+
+    // MARK: This device
+
+    /// Lets documents count as edited that were closed here and whose save the hub does not have
+    /// yet: others who wait for them would otherwise get the previous contents.
+    func keep(in open: inout [Identifier: DocumentUse]) {
+        let now = cl_clock_boottime_ns()
+        let edits = Set(open.lazy.filter { $0.value == .edits }.map(\.key))
+        let gone = edited.union(closed.keys).subtracting(edits)
+        edited = edits
+        let ends = closed
+        closed = [:]
+        guard hasRules else { return }
+        for document in gone {
+            let end = ends[document] ?? now + LeaseTerms.duration
+            guard now < end, let path = try? volume.openDocuments.path(of: document),
+                rules.makesWait(at: path),
+                (try? volume.openDocuments.isUnsent(document)) == true
+            else { continue }
+            closed[document] = end
+            open[document] = .edits
+        }
+    }
+}
