@@ -107,11 +107,9 @@ def open_menu(nemo, name):
 
 def check_menu(fleet, nemo):
     print("\n== Menu")
-    # A menu has both entries about keeping if the daemon did not answer at once.
-    expect("a file in conflict has all entries that make sense", lambda: (
-        offered(nemo, "both.txt") == MENU - {LET_GO}))
-    open_concord(nemo, "both.txt")
-    wait("its entries are shown", lambda: entries(nemo))
+    expect("a file in conflict has Concord's menu", open_menu(nemo, "both.txt"))
+    nemo.point("Concord", "menu", 1)
+    expect("it has all entries that make sense", lambda: entries(nemo) == MENU - {LET_GO})
     shot("nemo-menu")
     press("Escape", "Escape")
 

@@ -12,6 +12,7 @@ gi.require_version("Gtk", "3.0")
 from gi.repository import Gdk, Gtk  # noqa: E402
 
 import concord_menu  # noqa: E402
+from concord_files import State  # noqa: E402
 from concord_folders import FolderStates  # noqa: E402
 from filemanagers import choose, offered, select, turn  # noqa: E402
 from session import (  # noqa: E402
@@ -112,9 +113,9 @@ def check_no_hub():
     os.makedirs(mount)
     run("concord", "mount", mount, "--store", f"{HOME}/alone/store")
     try:
-        file = mount + "/a.txt"
+        file, changed = mount + "/a.txt", []
         put(file, "of no hub\n")
-        folders = FolderStates(lambda path: None)
+        folders = FolderStates(changed.append)
 
         def verbs():
             return turn() and folders.ask(file, lambda state: None) and {
@@ -122,8 +123,11 @@ def check_no_hub():
 
         expect("a volume without a hub has no links", lambda: (
             "versions" in (verbs() or ()) and "link" not in verbs()))
+        wait("its state is settled", lambda: turn() and folders.known(file) == State.HERE)
+        changed.clear()
     finally:
         run("concord", "unmount", mount)
+    expect("file managers are told that a volume has gone", lambda: turn() and file in changed)
 
 
 def check_reader(fleet, session):
