@@ -35,6 +35,16 @@ class FolderStates:
         folder = self._folder(path)
         return folder and folder.state(os.path.basename(path))
 
+    def is_package(self, path):
+        """Whether the path is known to be a directory that Concord keeps as one document."""
+        folder = self._folder(path)
+        return folder is not None and os.path.basename(path) in folder.packages
+
+    def has_hub(self, path):
+        """Whether the volume belongs to a hub, as far as that is known."""
+        volume = self._volumes.get(self.root(path))
+        return volume is None or volume.has_hub
+
     def ask(self, path, done):
         """Calls `done` with the state of the file, or None, when it is known.
 
@@ -69,6 +79,8 @@ class Folder:
     def __init__(self):
         # None until the first answer.
         self.states = None
+        # The names of the packages in it.
+        self.packages = set()
         self.waiting = []
         # The daemon refuses questions about folders like .versions, which have no documents.
         self.has_documents = True
@@ -98,6 +110,7 @@ class VolumeStates:
         self.folders = collections.OrderedDict()
         self._changed, self._ended = changed, ended
         self._hub = concord_files.Hub({})
+        self.has_hub = True
         self._outdated = set()
         self._unanswered = 0
         self._pause = 0
@@ -150,17 +163,20 @@ class VolumeStates:
             self._plan()
 
     def _take(self, directory, folder, answer):
-        before, states = folder.states, {}
+        before, states, packages = folder.states, {}, set()
         folder.has_documents = answer["ok"]
         above = "" if directory == self.root else directory[len(self.root) + 1:] + "/"
         for group in answer.get("result", {}).get("groups", []):
             words = group["state"], group["durability"], group["conflicts"]
             taken = concord_files.classify(*words, is_taken=True)
             refused = concord_files.classify(*words, is_taken=False)
-            for name in map(concord_files.unwired, group["names"]):
+            names = [concord_files.unwired(name) for name in group["names"]]
+            if group["kind"] == "package":
+                packages.update(names)
+            for name in names:
                 is_taken = taken == refused or self._hub.takes(above + name)
                 states[name] = taken if is_taken else refused
-        folder.states = states
+        folder.states, folder.packages = states, packages
         waiting, folder.waiting = folder.waiting, []
         for tell in waiting:
             tell()
@@ -174,6 +190,7 @@ class VolumeStates:
         if not answer["ok"]:
             return
         self._hub = concord_files.Hub(answer["result"])
+        self.has_hub = "hub" in answer["result"]
         self._outdate(
             directory for directory, folder in self.folders.items()
             if folder.states is not None and not folder.is_settled)

@@ -96,7 +96,8 @@ class Conversation:
             line = lines.read_line_finish(outcome)[0]
         except GLib.Error:
             line = None
-        if line is None:
+        # An end is an empty line for PyGObject, and the daemon sends none.
+        if not line:
             return self._end()
         answer = json.loads(bytes(line))
         self._take(answer)

@@ -11,10 +11,12 @@ PROGRAM = "/usr/local/bin/concord-desktop"
 class Entry:
     """An entry: a verb of concord-desktop, its words, and when it can be chosen."""
 
-    def __init__(self, verb, label, tip, for_one=False, states=None):
+    def __init__(self, verb, label, tip, for_one=False, states=None, needs_hub=False):
         self.verb, self.label, self.tip = verb, label, tip
-        # Whether it is for exactly one file that is not a folder.
+        # Whether it is for exactly one file or package.
         self.for_one = for_one
+        # Whether it is only for volumes that belong to a hub.
+        self.needs_hub = needs_hub
         # The states in which it does something; None stands for all. A folder may contain files
         # in any state.
         self._states = states
@@ -35,6 +37,8 @@ ENTRIES = [
           states={State.THERE}),
     Entry("evict", "_Free Up Space", "Remove the contents here; the hub has them",
           states={State.SAFE}),
+    Entry("link", "Share a L_ink…", "Let anybody who has a link open this in a browser",
+          for_one=True, states=set(State) - {State.LOCAL}, needs_hub=True),
     Entry("members", "S_hare…", "Say who may use this volume"),
 ]
 
@@ -47,6 +51,8 @@ def entries(files, folders):
     """
     if not files or any(folders.root(path) is None for path, _ in files):
         return []
+    # A package is a folder for file managers, and a document for Concord.
+    files = [(path, is_folder and not folders.is_package(path)) for path, is_folder in files]
     states = [None if is_folder else folders.known(path) for path, is_folder in files]
     # What would change nothing for any of the files is not offered.
     needless = {(True,): "pin", (False,): "unpin"}.get(
@@ -54,6 +60,8 @@ def entries(files, folders):
     found = []
     for entry in ENTRIES:
         if entry.for_one and (len(files) > 1 or files[0][1]):
+            continue
+        if entry.needs_hub and not folders.has_hub(files[0][0]):
             continue
         if entry.verb == "resolve" and states != [State.CONFLICT] or entry.verb == needless:
             continue

@@ -165,17 +165,26 @@ class VolumeWindow:
         at = self.view.get_selection().get_selected()[1]
         return at and self.rows[at][-1]
 
-    def fsctl(self, *arguments):
-        """Runs fsctl, and shows what it says if it fails; refreshes the window."""
-        pipes = Gio.SubprocessFlags.STDERR_PIPE | Gio.SubprocessFlags.STDOUT_SILENCE
-        Gio.Subprocess.new([concord_files.fsctl(), *arguments], pipes).communicate_utf8_async(
-            None, None, self._ran)
+    def fsctl(self, *arguments, typed="", done=None):
+        """Runs fsctl, and shows what it says if it fails; refreshes the window.
 
-    def _ran(self, process, outcome):
-        said = process.communicate_utf8_finish(outcome)[2]
-        if not process.get_successful():
-            say_error(self.window, "This could not be done", said.strip())
-        self.refresh()
+        `typed` is its standard input. `done` gets its output, which is None if it fails.
+        """
+        pipes = (
+            Gio.SubprocessFlags.STDIN_PIPE | Gio.SubprocessFlags.STDOUT_PIPE
+            | Gio.SubprocessFlags.STDERR_PIPE)
+
+        def ran(process, outcome):
+            _, output, said = process.communicate_utf8_finish(outcome)
+            is_done = process.get_successful()
+            if not is_done:
+                say_error(self.window, "This could not be done", said.strip())
+            if done:
+                done(output if is_done else None)
+            self.refresh()
+
+        Gio.Subprocess.new([concord_files.fsctl(), *arguments], pipes).communicate_utf8_async(
+            typed, None, ran)
 
     def succeeded(self, answer):
         """Whether the daemon did what was asked; otherwise the window says why it did not."""

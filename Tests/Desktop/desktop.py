@@ -9,6 +9,7 @@ import traceback
 sys.path.append("/usr/share/concord/desktop")
 
 import filemanagers  # noqa: E402
+import links  # noqa: E402
 import statusicon  # noqa: E402
 from session import HOME, Fleet, Session, put, run  # noqa: E402
 
@@ -39,6 +40,7 @@ def main():
         fill(fleet)
         session = Session()
         filemanagers.check(fleet, session)
+        links.check(fleet, session)
         statusicon.check(fleet, session)
         with open(f"{HOME}/session.log", errors="replace") as log:
             assert "Traceback" not in log.read(), "an extension has failed: see session.log"

@@ -16,7 +16,8 @@ from session import (
 THUMBNAILER = "org.freedesktop.thumbnails.Thumbnailer1"
 KEEP, LET_GO = "Keep on This Device", "Do Not Keep on This Device"
 MENU = {
-    "Versions…", "Settle Conflict…", KEEP, LET_GO, "Download Now", "Free Up Space", "Share…"}
+    "Versions…", "Settle Conflict…", KEEP, LET_GO, "Download Now", "Free Up Space",
+    "Share a Link…", "Share…"}
 
 
 def check(fleet, session):

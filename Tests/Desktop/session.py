@@ -73,7 +73,7 @@ class Fleet:
         self.address = "127.0.0.1:0"
         self.start_hub()
         self.address = self.url.split("//")[1]
-        self.one, self.two = self._mount("one"), self._mount("two")
+        self.one, self.two = self.mount("one"), self.mount("two")
 
     def start_hub(self):
         self.hub = subprocess.Popen(
@@ -91,13 +91,14 @@ class Fleet:
                 if "listens on " in line:
                     return line.split("listens on ")[1].strip()
 
-    def _mount(self, name):
+    def mount(self, name, user="anna", *options):
+        """Mounts a volume on a device of this name and signs it in; returns where it is."""
         mount = f"{HOME}/{name}/Documents"
         os.makedirs(mount)
         run("concord", "mount", mount, "--store", f"{HOME}/{name}/store")
-        code = run("concord", "hub", "invite", "anna", "--data", "hub").split()[-1]
+        code = run("concord", "hub", "invite", user, "--data", "hub").split()[-1]
         run("fsctl", "signin", self.url, "--volume", "Documents", "--device", name, "--code", "-",
-            "--at", mount, input=code + "\n")
+            "--at", mount, *options, input=code + "\n")
         return mount
 
     def sent(self):
