@@ -281,7 +281,7 @@ extension Fleet {
             var command = Programs.fsctl("doctor", "--no-repair", device.path)
             command.timeoutSeconds = 120
             let said = try command.succeed()
-            guard said.contains("are the same here and at the hub") else {
+            guard said.contains("the same here and at the hub") else {
                 throw SupportError("the doctor did not compare with the hub: \(said)")
             }
         }
