@@ -245,7 +245,7 @@ struct PastTests {
 }
 
 /// Keeps SQLite's plan of each statement that reads.
-private struct PlannedTransaction: LedgerTransaction {
+struct PlannedTransaction: LedgerTransaction {
     let base: any LedgerTransaction
     let plans = Plans()
 

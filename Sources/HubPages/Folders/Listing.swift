@@ -22,14 +22,19 @@ struct Listing: Sendable {
         _ transaction: any LedgerTransaction
     ) throws {
         let alive: Int64 = isDeleted ? 0 : 1
+        // The condition on `name_key` is always true. Without it, SQLite would read all items of
+        // the volume instead of its index of directories.
         let counted = try transaction.row(
             """
             SELECT count(*), coalesce(sum(bytes), 0) FROM (
                 SELECT length(state) AS bytes FROM items
-                WHERE volume = $1 AND parent = $2 AND alive = $3 LIMIT $4
+                WHERE volume = $1 AND parent = $2 AND name_key >= $5 AND alive = $3 LIMIT $4
             ) AS counted
             """,
-            [.id(volume), .id(folder), .integer(alive), .integer(Int64(PageLimits.sorted + 1))])
+            [
+                .id(volume), .id(folder), .integer(alive),
+                .integer(Int64(PageLimits.sorted + 1)), .bytes([]),
+            ])
         let (count, bytes) = (try counted?.integer(0) ?? 0, try counted?.integer(1) ?? 0)
         if count > Int64(PageLimits.sorted) || bytes > Int64(PageLimits.sortedBytes) {
             try self.init(unsorted: folder, in: volume, page: page, alive: alive, transaction)
@@ -45,8 +50,8 @@ struct Listing: Sendable {
         let all = try transaction.rows(
             """
             SELECT id, state, sequence FROM items
-            WHERE volume = $1 AND parent = $2 AND alive = $3
-            """, [.id(volume), .id(folder), .integer(alive)]
+            WHERE volume = $1 AND parent = $2 AND name_key >= $4 AND alive = $3
+            """, [.id(volume), .id(folder), .integer(alive), .bytes([])]
         ).compactMap { row -> (key: SortKey, item: ItemState)? in
             let item = try transaction.state(row.bytes(1), row.id(0), sequence: row.count(2))
             // The root has itself as its parent.
