@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -147,7 +147,11 @@ class Browser:
 
     @property
     def text(self):
-        return self.use(By.TAG_NAME, "body", lambda element: element.text)
+        """What the page shows; nothing while its document is being replaced."""
+        try:
+            return self.use(By.TAG_NAME, "body", lambda element: element.text)
+        except NoSuchElementException:
+            return ""
 
     def transferred(self):
         """The bytes of all answers since the last call."""
