@@ -50,10 +50,7 @@ package struct VersionReader: Sendable {
         throws(VolumeError) -> [UInt8]
     {
         var damage: VolumeError?
-        let (place, found) = try journal.read { reader in
-            (try reader.place(of: chunk.id), try reader.currentContents(of: key))
-        }
-        if let place {
+        if let place = try journal.read({ try $0.place(of: chunk.id) }) {
             do throws(VolumeError) {
                 return try packs.read(chunk.id, at: place)
             } catch {
@@ -61,6 +58,7 @@ package struct VersionReader: Sendable {
                 damage = error
             }
         }
+        let found = try journal.read { try $0.currentContents(of: key) }
         if let found, let bytes = read(chunk, of: found) { return bytes }
         if let bytes = try remoteBytes(of: chunk, item: key, locally: locally) { return bytes }
         if let damage { throw damage }
