@@ -6,7 +6,7 @@ import Support
 /// Two hubs of one ledger and three devices, which edit documents under grants, in simulated time.
 /// Messages are slow, late or lost; devices are cut off, stopped, killed or gone for ever; hubs are
 /// restarted; wall clocks are set. The same seed gives the same schedule.
-struct GrantSchedule {
+struct GrantSchedule: RandomSchedule {
     enum Request {
         case take(UInt64, Identifier)
         case renew(UInt64, Identifier, UInt64)

@@ -18,29 +18,16 @@ enum EditWaitBug: String, CaseIterable, Sendable {
 /// Runs random schedules of opens that wait for editors on other devices.
 @Suite("Schedules of opens that wait for editors") struct EditWaitTests {
     @Test(.timeLimit(.minutes(20))) func nobodyBreaksTheRules() {
-        var random = SeededRandom(named: "EditWaits")
-        for _ in 0..<max(1, SimulationTests.count / 100) {
-            let seed = random.next()
-            var schedule = EditWaitSchedule(seed: seed)
-            guard let fault = schedule.run() else { continue }
-            Issue.record("schedule \(seed): \(fault)")
-            return
-        }
+        EditWaitSchedule.expectNoFault(named: "EditWaits", in: SimulationTests.count / 100)
     }
 
     @Test(arguments: EditWaitBug.allCases) func aPlantedBugIsFound(_ bug: EditWaitBug) {
-        var random = SeededRandom(seed: 7)
-        for count in 1...500 {
-            var schedule = EditWaitSchedule(seed: random.next(), bug: bug)
-            guard let fault = schedule.run() else { continue }
-            return print("\(bug): found after \(count) schedules: \(fault)")
-        }
-        Issue.record("\(bug) is not found")
+        EditWaitSchedule.expectFault(of: bug, seed: 7)
     }
 }
 
 /// Programs of one device that open documents, and other devices that edit these.
-private struct EditWaitSchedule {
+private struct EditWaitSchedule: RandomSchedule {
     private struct Open {
         var document: Identifier
         var begun: Int64

@@ -6,7 +6,7 @@ import Support
 /// A hub and some devices, whose programs open and close documents, in simulated time. Messages are
 /// slow, late or lost; devices are cut off, stopped or killed; the hub loses its memory; wall
 /// clocks are set. The same seed gives the same schedule.
-struct LeaseSchedule {
+struct LeaseSchedule: RandomSchedule {
     typealias Shown = LeaseTable.Lease
 
     enum Message {
