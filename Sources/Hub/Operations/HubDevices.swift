@@ -9,11 +9,16 @@ extension Hub {
 package struct HubDevices: Sendable {
     let hub: Hub
 
+    /// Tokens that the device has already end, unless one of its processes has an open feed. Then
+    /// this request may come from a copy of its store: both get valid tokens, and `Processes` finds
+    /// out which one is the device. Otherwise each would sign the other one out, again and again.
+    ///
     /// - Parameter address: The client's address, which is limited after too many wrong codes.
     package func enrol(
         _ request: EnrolRequest, from address: String, as use: TokenUse = .device
     ) async throws -> EnrolAnswer {
         let time = hub.clock()
+        let isInUse = hub.feeds.isListening(request.device)
         try request.deviceName.checkName(of: "device")
         return try await countingWrong("codes", from: address, at: time) {
             try await hub.ledger.write { transaction in
@@ -26,7 +31,8 @@ package struct HubDevices: Sendable {
                     _ = try transaction.membership.shared(wanted.name, owner: owner, with: account)
                 }
                 return try transaction.enrolled(
-                    request.device, named: request.deviceName, account: account, for: use, at: time)
+                    request.device, named: request.deviceName, account: account, for: use,
+                    keepingTokens: isInUse, at: time)
             }
         }
     }
@@ -115,8 +121,7 @@ package struct HubDevices: Sendable {
             }
             let expires = Secret.expiry(at: time, renewing: try transaction.devices.expiry(of: old))
             try transaction.devices.renew(
-                old, as: Secret.hash(token: new), of: caller.device, expires: expires,
-                oldExpires: time + Secret.renewedTime)
+                old, as: Secret.hash(token: new), of: caller.device, expires: expires)
         }
         return TokenAnswer(token: new)
     }
@@ -160,7 +165,8 @@ package struct HubDevices: Sendable {
 extension LedgerTransaction {
     func enrolled(
         _ device: Identifier, named name: String, account id: Identifier,
-        from parent: Identifier? = nil, for use: TokenUse = .device, at time: Int64
+        from parent: Identifier? = nil, for use: TokenUse = .device, keepingTokens: Bool = false,
+        at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
             throw Failure(.code, "The account of this code was removed.")
@@ -175,7 +181,7 @@ extension LedgerTransaction {
         }
         let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)
-        try devices.removeTokens(of: device)
+        if !keepingTokens { try devices.removeTokens(of: device) }
         try devices.addToken(
             Secret.hash(token: token), device: device, expires: time + use.lifetime)
         let volumes = try membership.accessible(to: id).map(VolumeName.init)
