@@ -157,11 +157,12 @@ struct JournalTable: DeviceTable {
         guard let mirror else { return try journal.removeMirror(id) }
         try confirm(id, mirror)
         let changes = journal.totalChanges
+        let image = mirror.imageAtHub(in: try session())
         try journal.set(
             MirrorRow(
                 id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
                 state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
-                sequence: mirror.since, place: mirror.imageAtHub.flatMap { place($0) }))
+                sequence: mirror.since, place: image.flatMap { place($0) }))
         recent.wroteMirror(of: id, from: changes, to: journal.totalChanges)
     }
 
