@@ -32,7 +32,7 @@ struct MemberTests {
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
                 .leases, .page, .links:
                 return nil
-            case .chunks, .commit, .holding, .edit, .pageForm, .makeLink:
+            case .chunks, .commit, .holding, .edit, .grant, .pageForm, .makeLink:
                 return self == .reader ? .forbidden : nil
             case .changeMembers: return self == .owner ? nil : .forbidden
             case .leave: return self == .owner ? .forbidden : nil
@@ -106,6 +106,9 @@ struct MemberTests {
                 let document = LeaseRequest.Document(item: item, use: .edits, age: 0)
                 return try await call(
                     .leases, try json(LeaseRequest(number: 1, documents: [document])))
+            case .grant:
+                let step = GrantRequest.Step(.take, item, number: 1)
+                return try await call(.grants, try json(GrantRequest(steps: [step])))
             case .changeMembers:
                 _ = try await hub.device(of: "carl")
                 return try await call(

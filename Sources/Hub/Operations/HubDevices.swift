@@ -140,13 +140,18 @@ package struct HubDevices: Sendable {
             guard try transaction.devices.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            return try transaction.devices.revoke(device, at: time)
+            let revoked = try transaction.devices.revoke(device, at: time)
+            for device in revoked { try GrantTable.release(of: device, transaction) }
+            return revoked
         }
         for device in revoked { endFeeds(of: device) }
     }
 
     package func signOut(_ caller: Caller) async throws {
-        try await hub.ledger.write { try $0.devices.removeTokens(of: caller.device) }
+        try await hub.ledger.write { transaction in
+            try transaction.devices.removeTokens(of: caller.device)
+            try GrantTable.release(of: caller.device, transaction)
+        }
         endFeeds(of: caller.device)
     }
 

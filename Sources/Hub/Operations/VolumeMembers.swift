@@ -37,7 +37,9 @@ package struct VolumeMembers: Sendable {
             let account = try await hub.ledger.write { transaction in
                 let volume = try transaction.membership.volume(id, of: caller, for: operation)
                 try transaction.membership.change(request, of: volume, at: time)
-                return try transaction.account(named: request.user)?.id
+                let account = try transaction.account(named: request.user)?.id
+                if let account { try GrantTable(transaction, volume: id).release(of: account) }
+                return account
             }
             if let account { hub.leases.apply(.left(account: account, volume: id)) }
         } catch let failure as Failure where failure.code == .notFound {

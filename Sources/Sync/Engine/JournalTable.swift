@@ -123,6 +123,7 @@ struct JournalTable: DeviceTable {
     func reidentify(_ id: Identifier, as other: Identifier) throws(VolumeError) {
         // Operations that were sent under the old id concern this item.
         try journal.reassignOutbox(id, to: other)
+        try GrantRows.reassign(id, to: other, journal)
         guard let key = try journal.key(of: id) else { return }
         guard let deleted = try journal.key(of: other) else {
             return try journal.setID(key, to: other)
@@ -297,6 +298,9 @@ struct JournalTable: DeviceTable {
         try journal.append(
             OutboxRow(
                 number: operation.id.number, item: operation.item, operation: operation.encoded))
+        if operation.change.revision != nil {
+            try GrantRows.fence(operation.id.number, of: operation.item, journal)
+        }
     }
 
     func emptyOutbox() throws(VolumeError) {
@@ -320,6 +324,7 @@ struct JournalTable: DeviceTable {
             try journal.addHolding(revision.id)
         }
         try journal.removeOutbox(upTo: number)
+        try GrantRows.removeFences(upTo: number, journal)
     }
 
     private func isAgreed(_ revision: Identifier, of item: Identifier) throws(VolumeError) -> Bool {
