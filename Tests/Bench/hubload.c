@@ -251,8 +251,10 @@ int main(int argc, char **argv)
 	report = open_memstream(&text, &text_size);
 	epoll_descriptor = epoll_create1(EPOLL_CLOEXEC);
 	for (size_t n = 0; n < line_count; n++) {
+		if (!lines[n].is_feed) continue;
+		feeds++;
 		open_line(&lines[n]);
-		if (lines[n].is_feed) { feeds++; begin(&lines[n]); } else if (lines[n].count) lines_left++;
+		begin(&lines[n]);
 		/* Hubs accept connections while the next ones are made. */
 		handle(0);
 	}
@@ -265,6 +267,12 @@ int main(int argc, char **argv)
 	end = now() + (int64_t)(atof(argv[2]) * 1e6);
 	for (int64_t time; (time = now()) < end;) handle((int)((end - time) / 1000) + 1);
 	uint64_t idle = received - before;
+	/* A hub closes a connection that sends nothing at first. */
+	for (size_t n = 0; n < line_count; n++) {
+		if (lines[n].is_feed || !lines[n].count) continue;
+		lines_left++;
+		open_line(&lines[n]);
+	}
 	while (lines_left) {
 		/* Requests with a pace begin at different times. */
 		handle(begin_due());
