@@ -91,7 +91,7 @@ final class GrantGate: Sendable {
 
         func take(_ documents: [Identifier], _ answer: @escaping DocumentGrants.Answer) {
             guard let next = documents.first else { return answer(nil) }
-            let number = grants.take(next) { [self] refusal in
+            let number = grants.take(next, isPatient: false) { [self] refusal in
                 if let refusal { return answer(refusal) }
                 let isOver = state.withLock { state in
                     if !state.isOver { state.taken.append(next) }

@@ -171,8 +171,8 @@ final class GrantExchange: EnginePart, @unchecked Sendable {
         perform(holder.step(.wanted(document, true), at: now))
     }
 
-    /// Asks for what programs edit without having it open, so that others do not write it meanwhile.
-    /// Nothing waits for the answer.
+    /// Asks for what programs edit without having it open, so that others do not write it. Nothing
+    /// waits for the answer.
     private func takeEdited() {
         let wanted = grants.wanted
         tried.formIntersection(wanted.edited)
@@ -271,8 +271,12 @@ final class GrantExchange: EnginePart, @unchecked Sendable {
     private func publish() {
         for (item, known) in held where known.isValid {
             if let end = known.arrivalEnd {
-                if isArriving(item, upTo: known.token) {
+                guard state.withLock({ $0.cursor >= known.token }), !isDue(item) else {
                     if now >= end { grants.refuse(item, .arriving) }
+                    let isLate = now >= end - GrantExchange.arrival + GrantExchange.pause
+                    if isLate || isDue(item) {
+                        grants.refuse(item, .arriving, onlyImpatient: true)
+                    }
                     continue
                 }
                 held[item]?.arrivalEnd = nil
@@ -281,10 +285,8 @@ final class GrantExchange: EnginePart, @unchecked Sendable {
         }
     }
 
-    /// Whether the tree may not have what the hub had of a document at this position of its
-    /// journal.
-    private func isArriving(_ document: Identifier, upTo position: UInt64) -> Bool {
-        if state.withLock({ $0.cursor < position }) { return true }
+    /// Whether the tree does not have what the hub has sent of a document.
+    private func isDue(_ document: Identifier) -> Bool {
         let mirror = try? volume.journal.read { try $0.hub.mirror(document) }
         return [.due, .underway, .stuck].contains(mirror?.state)
     }

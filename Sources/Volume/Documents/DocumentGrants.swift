@@ -22,6 +22,7 @@ package final class DocumentGrants: Sendable {
 
     private struct Waiting {
         var number: UInt64
+        var isPatient: Bool
         var answer: Answer
     }
 
@@ -76,9 +77,14 @@ package final class DocumentGrants: Sendable {
     /// Asks for a document for one program. `answer` is called once, perhaps before this returns;
     /// it must be quick. If it is called without a refusal, `end` must be called later.
     ///
+    /// - Parameter isPatient: Whether it may wait for a newer version that is on its way. A request
+    ///   for which the kernel has locked the file or its directory must not, because the version
+    ///   could not be put there.
     /// - Returns: A number for `withdraw`.
     @discardableResult
-    package func take(_ document: Identifier, _ answer: @escaping Answer) -> UInt64 {
+    package func take(
+        _ document: Identifier, isPatient: Bool = true, _ answer: @escaping Answer
+    ) -> UInt64 {
         let now = cl_clock_boottime_ns()
         let (number, known) = state.withLock { state -> (UInt64, Refusal??) in
             state.last += 1
@@ -88,7 +94,7 @@ package final class DocumentGrants: Sendable {
             }
             guard state.isServed else { return (state.last, .some(.offline)) }
             state.waiting[document, default: []].append(
-                Waiting(number: state.last, answer: answer))
+                Waiting(number: state.last, isPatient: isPatient, answer: answer))
             return (state.last, nil)
         }
         if let known { answer(known) } else { changed.current?() }
@@ -177,10 +183,15 @@ package final class DocumentGrants: Sendable {
         for one in ready { one.answer(nil) }
     }
 
-    /// Those who wait for the document do not get it.
-    package func refuse(_ document: Identifier, _ refusal: Refusal) {
+    /// Those who wait for the document do not get it: all, or those without patience.
+    package func refuse(
+        _ document: Identifier, _ refusal: Refusal, onlyImpatient: Bool = false
+    ) {
         let waiting = state.withLock { state in
-            let waiting = state.waiting.removeValue(forKey: document) ?? []
+            let all = state.waiting.removeValue(forKey: document) ?? []
+            let waiting = all.filter { !onlyImpatient || !$0.isPatient }
+            let rest = all.filter { onlyImpatient && $0.isPatient }
+            if !rest.isEmpty { state.waiting[document] = rest }
             if !waiting.isEmpty {
                 if state.refusals.count > 1024 { state.refusals = [:] }
                 state.refusals[document] = (refusal, cl_clock_realtime_ns())

@@ -14,7 +14,7 @@ final class ClaimService: Sendable {
     let volume: Volume
     let clients = Mutex<[UInt64: ClaimClient]>([:])
     let evictions = EvictionQuestions()
-    private let everywhere = EverywhereClaims()
+    let everywhere = EverywhereClaims()
 
     init(arbiter: Arbiter, session: MountSession, volume: Volume) {
         self.arbiter = arbiter

@@ -6,8 +6,8 @@ import Synchronization
 import Volume
 
 /// A claim that holds on all devices: the documents that it writes are granted to this device until
-/// it ends. Before that, programs on other devices are asked to save and to let go of them, as by an
-/// open that waits (`lock=ask`).
+/// it ends. Before that, programs on other devices are asked to save and to let go of them, as by
+/// an open that waits (`lock=ask`).
 final class EverywhereClaim: Sendable {
     private struct State {
         var rest: [Identifier]

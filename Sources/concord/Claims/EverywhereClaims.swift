@@ -10,14 +10,15 @@ import Volume
 final class EverywhereClaims: Sendable {
     private struct Entry: Sendable {
         let claim: EverywhereClaim
+        let names: [[Name]]
         /// Refuses the request; nil when it was answered.
         var refuse: (@Sendable (VolumeError) -> Void)?
     }
 
     private let entries = Mutex<[ClaimID: Entry]>([:])
 
-    /// Asks for the documents that a granted claim writes, if it is to hold on all devices, and then
-    /// calls `goOn`. If they are refused, the claim is released and refused.
+    /// Asks for the documents that a granted claim writes, if it is to hold on all devices, and
+    /// then calls `goOn`. If they are refused, the claim is released and refused.
     func begin(
         _ number: (claim: Int, id: ClaimID), of turn: ClaimRequest, _ paths: [Path],
         _ request: Control.Request, _ client: Connection, _ service: ClaimService,
@@ -43,11 +44,19 @@ final class EverywhereClaims: Sendable {
                     guard takeRefusal(number.id) != nil else { return }
                     if let failure { refuse(failure) } else { goOn() }
                 }
-                entries.withLock { $0[number.id] = Entry(claim: claim, refuse: refuse) }
+                entries.withLock {
+                    $0[number.id] = Entry(claim: claim, names: names, refuse: refuse)
+                }
                 guard isHeld() else { return end(number.id) }
                 claim.begin()
             } catch { refuse(error) }
         }
+    }
+
+    /// Whether a claim that is not granted on all devices yet is about this document. It does not
+    /// edit it yet.
+    func isPending(_ path: [Name]) -> Bool {
+        entries.withLock { $0.values.contains { $0.refuse != nil && $0.names.contains(path) } }
     }
 
     /// Returns how a claim is refused, once; nil if it was answered.

@@ -119,8 +119,9 @@ extension ClaimService {
             guard case .granted = status.state else { return nil }
             switch status.kind {
             case .presenter: return (status.path.names, .shows)
-            case .claim: return status.access?.isWriting == true ? (status.path.names, .edits) : nil
-            case .plain: return nil
+            case .claim where status.access?.isWriting == true:
+                return everywhere.isPending(status.path.names) ? nil : (status.path.names, .edits)
+            case .claim, .plain: return nil
             }
         }
     }
