@@ -83,6 +83,7 @@ struct DescriptionTests {
             #expect(text.contains("concord_hub_request_seconds_count{\(route)} 1\n"))
             #expect(text.contains("\nconcord_hub_commit_seconds_count 1\n"))
             #expect(text.contains("\nconcord_hub_commit_wait_seconds_bucket{le=\"+Inf\"} 1\n"))
+            #expect(text.contains("\nconcord_hub_fan_out_seconds_count 0\n"))
             let shown = try Self.metricsOfDashboard()
             #expect(shown.count > 15)
             for name in shown {

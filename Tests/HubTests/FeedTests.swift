@@ -11,10 +11,11 @@ import Testing
 struct FeedTests {
     /// Reads the lines of a feed until `body` returns.
     func listen(
-        _ device: TestDevice, _ body: (Lines) async throws -> Void
+        _ device: TestDevice, as process: Identifier? = nil, _ body: (Lines) async throws -> Void
     ) async throws {
         var request = HTTPClientRequest(url: device.path(.feed))
         request.headers.add(name: "Authorization", value: "Bearer \(device.token)")
+        if let process { request.headers.add(name: HubHeader.process, value: "\(process)") }
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
         #expect(response.status == .ok)
         let lines = Lines()
@@ -63,6 +64,34 @@ struct FeedTests {
             }
             throw SupportError("the feed did not tell \(what)")
         }
+    }
+
+    /// The head that a feed says when it is opened was not announced, and commits that are told
+    /// together count once.
+    @Test func metricsSayHowLongFeedsTook() async throws {
+        try await RunningHub.with { hub in
+            var a = try await hub.device()
+            let b = try await hub.device()
+            try await a.commit([a.directory("before")])
+            try await listen(b) { lines in
+                try await lines.head(atLeast: 1)
+                for index in UInt64(2)...4 {
+                    try await a.commit([a.directory("\(index)")])
+                    try await lines.head(atLeast: index)
+                }
+                // A hint is counted after it was written.
+                let end = ContinuousClock.now + .seconds(60)
+                while try await !metrics(of: hub).contains("_fan_out_seconds_count 3\n") {
+                    try #require(ContinuousClock.now < end)
+                    try await Task.sleep(for: .milliseconds(2))
+                }
+            }
+        }
+    }
+
+    private func metrics(of hub: RunningHub) async throws -> String {
+        let reply = try await Wire.send(hub.url + Routes.metrics, method: "GET", nil, token: nil)
+        return String(decoding: try reply.checked(), as: UTF8.self)
     }
 
     @Test func hintsComeAtOnceAndAtEveryCommit() async throws {

@@ -279,7 +279,8 @@ struct LedgerContract {
                     let count = sequence == 7 ? 12 : 1
                     for index in 0..<count {
                         try transaction.put(
-                            item("\(sequence)-\(index)", sequence: sequence), in: volume)
+                            item("\(sequence)-\(index)", sequence: sequence), replacing: nil,
+                            in: volume)
                     }
                 }
                 try transaction.setAlias(

@@ -49,6 +49,8 @@ extension LedgerWrapper {
         base.announce(leases: message, of: device, in: volume)
     }
 
+    func announce(processes message: String) { base.announce(processes: message) }
+
     var announcements: AsyncStream<Announcement> { base.announcements }
 
     func integrityFaults() async throws -> [String] { try await base.integrityFaults() }

@@ -77,6 +77,59 @@ struct SeveralHubsTests {
         }
     }
 
+    @Test("a copied store is noticed although its two processes use different hubs")
+    func copies() async throws {
+        try await withHubs { _, first, second in
+            let device = try await first.device()
+            let (own, copy) = (Identifier.random(), Identifier.random())
+            try await FeedTests().listen(device, as: own) { lines in
+                try await until { second.hub.processes.isElsewhere(own, as: device.id) }
+                #expect(try await ask(second, device, as: copy) == .busy)
+                try await lines.skip(to: "the question") { $0.process == copy }
+                #expect(try await ask(second, device, as: copy) == .busy)
+                #expect(try await ask(second, device, as: own, beside: copy) == nil)
+                #expect(try await ask(second, device, as: copy) == .cloned)
+                // The first hub has it from the second one.
+                try await until { try await ask(first, device, as: copy) == .cloned }
+                for hub in [first, second] {
+                    #expect(try await ask(hub, device, as: own) == nil)
+                }
+                // A hub that starts now hears of the feed, too.
+                second.hub.listeners.announceAll()
+                try await until { second.hub.processes.isElsewhere(own, as: device.id) }
+            }
+            // After the feed has ended, as after a remount, a new process is the device.
+            try await until { !second.hub.processes.isElsewhere(own, as: device.id) }
+            #expect(try await ask(second, device, as: .random()) == nil)
+        }
+    }
+
+    /// Asks for the changes of the device's volume, and returns why that was refused.
+    private func ask(
+        _ hub: RunningHub, _ device: TestDevice, as process: Identifier,
+        beside other: Identifier? = nil
+    ) async throws -> Failure.Code? {
+        var headers = [HubHeader.process: process.description]
+        headers[HubHeader.otherProcess] = other?.description
+        do {
+            let reply = try await Wire.send(
+                hub.url + Routes.volume(device.volume.id, .changes), method: "GET", nil,
+                token: device.token, headers: headers)
+            _ = try reply.checked()
+            return nil
+        } catch let failure as Failure {
+            return failure.code
+        }
+    }
+
+    private func until(_ isTrue: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while try await !isTrue() {
+            try #require(ContinuousClock.now < end)
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
     @Test("a second hub with other blobs is refused, until the first one has ended")
     func otherBlobs() async throws {
         let server = try PostgresServer.shared.get()

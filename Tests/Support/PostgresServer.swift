@@ -127,13 +127,17 @@ package final class PostgresServer: Sendable {
     /// A database of the shared server for a hub with this data directory.
     package static func database(for place: String) throws -> String {
         let server = try shared.get()
-        let name = server.places.withLock { places in
+        let name = server.name(for: place)
+        try server.make(name)
+        return server.url(name)
+    }
+
+    private func name(for place: String) -> String {
+        places.withLock { places in
             let number = places[place] ?? places.count + 1
             places[place] = number
             return "hub\(number)"
         }
-        try server.make(name)
-        return server.url(name)
     }
 
     /// The database for a hub with this data directory, if CONCORD_TEST_LEDGER=postgres asks for
@@ -141,6 +145,34 @@ package final class PostgresServer: Sendable {
     package static func chosenDatabase(for place: String) throws -> String? {
         let choice = ProcessInfo.processInfo.environment["CONCORD_TEST_LEDGER"]
         return choice == "postgres" ? try database(for: place) : nil
+    }
+
+    /// Copies the database that the environment has chosen for a hub with this data directory. The
+    /// hub must not run.
+    ///
+    /// - Returns: The name of the copy; nil if the ledger is not in a database.
+    static func chosenCopy(for place: String) throws -> String? {
+        guard try chosenDatabase(for: place) != nil else { return nil }
+        let server = try shared.get()
+        let name = server.name(for: place)
+        // The sessions of a hub end a moment after the hub.
+        try wait(for: "the sessions in \(name) to end") {
+            let count = try server.run(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(name)'", in: "postgres")
+            return count == "0" ? true : nil
+        }
+        try server.run("CREATE DATABASE \(name)_copy TEMPLATE \(name)", in: "postgres")
+        return "\(name)_copy"
+    }
+
+    /// Puts a copy back. The server is started again, as when a backup of it is put back.
+    static func putBack(_ copy: String, for place: String) throws {
+        let server = try shared.get()
+        let name = server.name(for: place)
+        try server.run("DROP DATABASE \(name) WITH (FORCE)", in: "postgres")
+        try server.run("ALTER DATABASE \(copy) RENAME TO \(name)", in: "postgres")
+        server.stop()
+        try server.start()
     }
 
     /// Debian's programs of the server are not in the usual PATH.

@@ -19,13 +19,13 @@ private let minutes =
     ) throws -> String {
         let scripts = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Fuzz")
-        let invite = [
-            "/bin/sh", "-c", "exec '\(Programs.concord)' hub invite \"$0\" --data '\(hub.data)'",
-        ]
+        // The scripts add the name of the user.
+        let invite = hub.command(["invite"])
         var command = Command("python3", arguments: ["-B", "\(scripts.path)/\(script).py"])
         // The time limit is at least as long as a loaded machine needs to start.
         command.timeoutSeconds = minutes * 60 + 300
-        command.arguments += [words[0], "\(minutes * 60)", "\(seed)"] + words.dropFirst() + invite
+        command.arguments += [words[0], "\(minutes * 60)", "\(seed)"] + words.dropFirst()
+        command.arguments += [invite.program] + invite.arguments
         return try command.succeed()
     }
 

@@ -1,14 +1,11 @@
 import Foundation
-import Hub
 import Support
 import Testing
 
 @Suite("An account with a full quota", .serialized) struct QuotaTests {
-    @Test("a document too large is reported, and others are sent") func tooLarge() async throws {
+    @Test("a document too large is reported, and others are sent") func tooLarge() throws {
         let hub = try HubProcess()
-        let administration = try Administration(DataDirectory(hub.data))
-        try await administration.setQuota(of: "ann", 100_000)
-        try administration.close()
+        try hub.run("user", "quota", "ann", "100000")
         try Fleet.with(2, hub: hub) { fleet in
             try fleet.shell(0, "head -c 20000000 /dev/urandom > large")
             try wait(seconds: 60, for: "the device to say why") {

@@ -77,19 +77,12 @@ import Testing
             try fleet.shell(
                 0, "echo 1 > kept; echo 1 > edited; echo 1 > gone; mkdir d; echo 1 > d/f")
             try fleet.expectEqual()
-            let backup = "\(fleet.hub.data)-backup"
-            try Command(
-                Programs.concord, "hub", "backup", backup, "--data", fleet.hub.data
-            ).succeed()
+            let backup = try fleet.hub.backUp()
             try fleet.shell(0, "echo 2 > edited; echo 2 > new; mv d e")
             try fleet.shell(1, "rm gone")
             try fleet.expectEqual()
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("cp", "-a", backup, fleet.hub.data).succeed()
-            try Command(
-                Programs.concord, "hub", "restored", "--data", fleet.hub.data
-            ).succeed()
+            try fleet.hub.restore(backup)
             try fleet.hub.start()
             try fleet.expectEqual()
             for index in 0..<2 {

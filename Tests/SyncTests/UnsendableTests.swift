@@ -95,10 +95,7 @@ import Testing
         try Fleet.with(3) { fleet in
             try fleet.put(0, "a", "base")
             try fleet.expectEqual()
-            let backup = "\(fleet.hub.data)-backup"
-            try Command(
-                Programs.concord, "hub", "backup", backup, "--data", fleet.hub.data
-            ).succeed()
+            let backup = try fleet.hub.backUp()
             try fleet.conflict("a")
             for index in 1...2 {
                 #expect(try fleet.history(index, "a").versions.contains { $0.kind == "conflict" })
@@ -106,9 +103,7 @@ import Testing
             try fleet.offline(0)
             try fleet.offline(2)
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("cp", "-a", backup, fleet.hub.data).succeed()
-            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.restore(backup)
             try fleet.hub.start()
             try fleet.put(1, "a", "edited")
             try fleet.shell(1, "mv a b")
@@ -173,19 +168,15 @@ import Testing
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a", "1")
             try fleet.expectEqual()
-            try fleet.hub.stop()
-            let kept = "\(fleet.hub.data)-kept"
-            try Command("cp", "-a", fleet.hub.data, kept).succeed()
-            try fleet.hub.start()
+            let kept = try fleet.hub.copyData()
             try fleet.offline(1)
             try fleet.put(0, "a", "evicted")
             try fleet.settle([0])
             try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").succeed()
             try fleet.offline(0)
             try fleet.hub.stop()
-            try Command("rm", "-r", fleet.hub.data).succeed()
-            try Command("mv", kept, fleet.hub.data).succeed()
-            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.replaceData(by: kept)
+            try fleet.hub.run("restored")
             try fleet.hub.start()
             try fleet.put(1, "a", "2")
             for index in 0..<2 { try fleet.online(index) }
@@ -218,7 +209,7 @@ import Testing
                 try fleet.settle([0])
             }
             try fleet.hub.stop()
-            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.run("restored")
             try fleet.hub.start()
             try fleet.put(1, "b", "sent")
             try fleet.online(1)

@@ -17,7 +17,8 @@
     X(PQsetnonblocking) X(PQsendQuery) X(PQsendPrepare) X(PQsendQueryPrepared) X(PQflush) \
     X(PQconsumeInput) X(PQisBusy) X(PQgetResult) X(PQclear) X(PQresultStatus) \
     X(PQresultErrorField) X(PQcmdStatus) X(PQcmdTuples) X(PQntuples) X(PQnfields) X(PQftype) \
-    X(PQgetisnull) X(PQgetvalue) X(PQgetlength) X(PQnotifies)
+    X(PQgetisnull) X(PQgetvalue) X(PQgetlength) X(PQnotifies) X(PQenterPipelineMode) \
+    X(PQexitPipelineMode) X(PQpipelineSync)
 
 /// The functions of libpq with the types that its header declares.
 struct cp_library {

@@ -16,15 +16,28 @@ package struct CheckReport: Sendable {
     package var quarantined = 0
 }
 
+/// What a check has examined so far.
+package enum CheckProgress: Sendable {
+    case items(Int)
+    case chunks(Int)
+}
+
 extension Administration {
     /// Checks each row, reference and chunk. The hub may be running. Damaged chunks are marked in
     /// the ledger, so that devices are asked to upload them again.
-    package func check(progress: (_ chunks: Int) -> Void = { _ in }) async throws -> CheckReport {
+    ///
+    /// - Parameter progress: Is called after some items of each volume, and after some chunks.
+    package func check(
+        progress: @escaping @Sendable (CheckProgress) -> Void = { _ in }
+    ) async throws -> CheckReport {
         var report = CheckReport()
         report.faults += try await ledger.integrityFaults()
         for volume in try await ledger.read({ try $0.volumes() }) {
             report.volumes += 1
-            let found = try await ledger.read { try VolumeCheck(volume.id, $0).run() }
+            let before = report.items
+            let found = try await ledger.read { transaction in
+                try VolumeCheck(volume.id, transaction) { progress(.items(before + $0)) }.run()
+            }
             report.faults += found.faults
             report.items += found.items
             report.revisions += found.revisions
@@ -58,7 +71,7 @@ extension Administration {
     }
 
     private func checkChunks(
-        _ report: inout CheckReport, _ progress: (_ chunks: Int) -> Void
+        _ report: inout CheckReport, _ progress: (CheckProgress) -> Void
     ) async throws {
         let blobs = try openBlobs()
         var after = (volume: Identifier.root, id: [UInt8]())
@@ -73,7 +86,7 @@ extension Administration {
                 report.faults.append(fault)
             }
             after = (last.volume, last.id.bytes)
-            progress(report.chunks)
+            progress(.chunks(report.chunks))
         }
     }
 
@@ -105,123 +118,6 @@ extension Administration {
                     whole.id, plain: whole.plain, at: whole.place, in: whole.volume, time: time)
             }
             return nil
-        }
-    }
-}
-
-/// Checks each reference of one volume in one snapshot.
-private struct VolumeCheck {
-    let volume: Identifier
-    let transaction: any LedgerTransaction
-    private var report = CheckReport()
-
-    init(_ volume: Identifier, _ transaction: any LedgerTransaction) {
-        self.volume = volume
-        self.transaction = transaction
-    }
-
-    func run() throws -> CheckReport {
-        var check = self
-        try check.checkMembers()
-        try check.checkItems()
-        try check.checkRevisions()
-        return check.report
-    }
-
-    private mutating func add(_ fault: String) {
-        report.faults.append("Volume \(volume): \(fault)")
-    }
-
-    private mutating func checkMembers() throws {
-        guard let account = try transaction.volume(volume)?.account else { return }
-        let owners = try transaction.membership.members(of: volume).count { $0.role == .owner }
-        let role = try transaction.membership.role(of: account, in: volume)
-        guard owners != 1 || role != .owner else { return }
-        add("its account is not its only owner.")
-    }
-
-    private mutating func checkItems() throws {
-        let head = try transaction.volume(volume)?.head ?? 0
-        var names: [String: Identifier] = [:]
-        for row in try transaction.rows(
-            """
-            SELECT items.id, items.state, items.sequence, parents.state FROM items
-            LEFT JOIN items AS parents
-            ON parents.volume = items.volume AND parents.id = items.parent
-            WHERE items.volume = $1
-            """, [.id(volume)])
-        {
-            report.items += 1
-            let id = try row.id(0)
-            guard let item = ItemState(encoded: try row.bytes(1)) else {
-                add("item \(id) cannot be read.")
-                continue
-            }
-            let sequence = try row.count(2)
-            if sequence > head { add("item \(id) has a sequence after the head.") }
-            if sequence < item.sequence {
-                add("item \(id) has an older sequence number in its row than in its state.")
-            }
-            try checkRevisions(of: item)
-            // Devices refuse an invalid item, and with it all later changes.
-            if let objection = item.objection { add("item \(id): \(objection)") }
-            guard item.life.isAlive else { continue }
-            let parent = row.isNull(3) ? nil : ItemState(encoded: try row.bytes(3))
-            if item.placement.parent != .root, parent?.kind != .directory {
-                add("item \(id) has a parent that is not a directory.")
-            } else if let parent, !parent.life.isAlive {
-                add("item \(id) is in a directory that is in the trash.")
-            }
-            let place = "\(item.placement.parent)/\(hexadecimal(item.nameKey.bytes))"
-            if let other = names.updateValue(id, forKey: place) {
-                add("items \(other) and \(id) have the same name in one directory.")
-            }
-        }
-    }
-
-    private mutating func checkRevisions(of item: ItemState) throws {
-        // Only an empty file may have no version.
-        if item.kind == .package, item.current == nil { add("package \(item.id) has no version.") }
-        for revision in [item.current].compactMap({ $0 }) + item.conflicts
-        where try transaction.revision(revision.id, in: volume) == nil {
-            add("version \(revision.id) of item \(item.id) is missing.")
-        }
-    }
-
-    private mutating func checkRevisions() throws {
-        var uses: [Digest: Int64] = [:]
-        var lost: [Digest: Identifier] = [:]
-        for row in try transaction.rows(
-            "SELECT id, chunks FROM revisions WHERE volume = $1", [.id(volume)])
-        {
-            report.revisions += 1
-            for chunk in PackedIDs(bytes: try row.bytes(1))?.ids ?? [] {
-                uses[chunk, default: 0] += 1
-                lost[chunk] = try row.id(0)
-            }
-        }
-        for row in try transaction.rows(
-            "SELECT chunks FROM loose_uses WHERE volume = $1", [.id(volume)])
-        {
-            for chunk in PackedIDs(bytes: try row.bytes(0))?.ids ?? [] {
-                uses[chunk, default: 0] += 1
-            }
-        }
-        for row in try transaction.rows(
-            "SELECT id, uses, state FROM chunks WHERE volume = $1", [.id(volume)])
-        {
-            let id = try row.digest(0)
-            let named = uses[id] ?? 0
-            lost[id] = nil
-            if try row.integer(1) != named {
-                add("chunk \(id) counts \(try row.integer(1)) versions, and \(named) name it.")
-            }
-            if named > 0, try row.integer(2) == ChunkState.condemned.rawValue {
-                add("chunk \(id) is condemned, and \(named) versions name it.")
-            }
-        }
-        for (chunk, revision) in lost.sorted(by: { $0.key < $1.key }) {
-            add("chunk \(chunk) of version \(revision) is missing.")
         }
     }
 }

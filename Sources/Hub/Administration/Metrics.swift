@@ -47,6 +47,11 @@ package final class Metrics: Sendable {
         }
     }
 
+    /// The time from an announced head until a feed said it.
+    private let tellings = Mutex(Histogram())
+
+    func told(after delay: Duration) { tellings.withLock { $0.add(delay / .seconds(1)) } }
+
     /// Returns the metrics in Prometheus's text format, version 0.0.4.
     func text(gauges: [(name: String, help: String, value: Int)]) -> String {
         var text = ""
@@ -90,5 +95,9 @@ package final class Metrics: Sendable {
                 "concord_hub_commit_seconds",
                 "Time of a transaction of commits, until the ledger had it.",
                 [("", commits.transactions)])
+            + Histogram.text(
+                "concord_hub_fan_out_seconds",
+                "Time from a commit, or from another hub's word of it, until a feed said it.",
+                [("", tellings.withLock { $0 })])
     }
 }

@@ -90,7 +90,9 @@ extension PeriodicMaintenance {
                 hub.headsChanged.store(true, ordering: .relaxed)
                 hub.feeds.announce(head, of: volume)
             case .leases(let message): hub.leases.take(message)
+            case .processes(let message, let other): hub.listeners.take(message, from: other)
             case .gap:
+                hub.listeners.announceAll()
                 let volumes = hub.feeds.volumes
                 let known = try? await hub.ledger.read { transaction in
                     try volumes.compactMap { try transaction.volume($0) }

@@ -151,9 +151,13 @@ struct Commit: Sendable {
         var results: [OperationResult] = []
         let encoder = JSONEncoder()
         let before = volume.head
-        var at = 0
+        var (at, announced) = (0, 0)
         while at < entries.count, at == 0 || progress.work < steps.work {
             let end = endOfGroup(entries, at)
+            if end > announced {
+                announced = max(end, min(at + Commit.readTogether, entries.count))
+                try transaction.expect(reads(of: entries[at..<announced], volume))
+            }
             let group = Array(entries[at..<end])
             let answers: [OperationResult]
             if group.count == 1, try begin(&walk, group[0], &table) {
@@ -176,6 +180,7 @@ struct Commit: Sendable {
             }
             at = end
         }
+        try transaction.charge(volume.account, table.charged)
         try JournalTimes(transaction, volume: volume.id)
             .advance(after: before, to: volume.head, at: received)
         return results
@@ -214,7 +219,8 @@ struct Commit: Sendable {
         _ group: [OperationEntry], to volume: inout VolumeRow,
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
     ) throws -> [OperationResult] {
-        var refusals = try refusals(of: group, transaction)
+        let charged = table.charged
+        var refusals = try refusals(of: group, volume, charged, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
             let allowed = group.count == 1 ? steps.operationWork : steps.groupWork
@@ -226,12 +232,14 @@ struct Commit: Sendable {
                     let results = try group.map {
                         try apply($0, to: &volume, &table, transaction)
                     }
-                    try transaction.charge(volume.account, table.takeGrowth())
+                    let growth = table.takeGrowth()
+                    table.charged += growth
                     return results
                 }
             } catch let bound as OperationBound {
                 volume = before
                 table = LedgerTable(table)
+                table.charged = charged
                 refusals = group.map { entry in
                     let id = entry.change.revision?.id
                     return .init(
@@ -252,16 +260,19 @@ struct Commit: Sendable {
 
     /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
-        of entries: [OperationEntry], _ transaction: any LedgerTransaction
+        of entries: [OperationEntry], _ volume: VolumeRow, _ charged: Int64,
+        _ transaction: any LedgerTransaction
     ) throws -> [OperationResult.Refusal?] {
         var refusals = entries.map { entry in
             objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
         }
-        var versions = VersionIDs(transaction, volume: volume)
+        var versions = VersionIDs(transaction, volume: volume.id)
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
             refusals[index] = try versions.refusal(of: entry)
         }
-        if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
+        if refusals.allSatisfy({ $0 == nil }),
+            try isOverQuota(entries, volume, charged, transaction)
+        {
             refusals = entries.map {
                 $0.change.addsBytes
                     ? .init(.quota, "The quota of the volume's owner is used up.") : nil
@@ -275,13 +286,17 @@ struct Commit: Sendable {
         return refusals
     }
 
-    private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
-        throws -> Bool
-    {
+    /// - Parameter charged: What the transaction will add to the account's usage.
+    private func isOverQuota(
+        _ entries: [OperationEntry], _ volume: VolumeRow, _ charged: Int64,
+        _ transaction: any LedgerTransaction
+    ) throws -> Bool {
         let growing = entries.filter(\.change.addsBytes)
-        guard !growing.isEmpty, let owner = try transaction.volume(volume)?.account,
-            let account = try transaction.account(owner), let quota = account.quota
+        guard !growing.isEmpty, let account = try transaction.account(volume.account),
+            let quota = account.quota
         else { return false }
+        let (sum, isBeyond) = account.used.addingReportingOverflow(UInt64(max(0, charged)))
+        let used = isBeyond ? .max : sum - min(sum, UInt64(max(0, -charged)))
         // An operation is about as long as what it adds to the states of items and versions.
         var size = growing.reduce(UInt64(0)) {
             $0 + UInt64($1.operation(device: caller.device, epoch: request.epoch).encoded.count)
@@ -292,13 +307,10 @@ struct Commit: Sendable {
             // The uses of many chunks were counted before.
             if content.isLarge { continue }
             for id in content.chunks.ids where seen.insert(id).inserted {
-                guard let chunk = try transaction.chunks.row(id, in: volume), chunk.uses == 0 else {
-                    continue
-                }
-                size += UInt64(chunk.place.length)
+                size += try transaction.chunks.unusedLength(id, in: volume.id)
             }
         }
-        return account.used > quota || size > quota - account.used
+        return used > quota || size > quota - used
     }
 
     private func apply(
@@ -320,7 +332,7 @@ struct Commit: Sendable {
                 try transaction.release(revision.id, by: caller.device, in: volume.id)
             }
             let chunks = try use(content, of: entry.change.revision, transaction)
-            try transaction.charge(volume.account, Int64(clamping: content.bytes + chunks))
+            table.charged += Int64(clamping: content.bytes + chunks)
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }
@@ -346,19 +358,6 @@ struct Commit: Sendable {
             }
             return bytes + more
         }
-    }
-
-    /// Replaces the fields of a revision that only the hub may set.
-    private func own(_ revision: Revision, _ sender: String?) -> Revision {
-        var revision = revision
-        revision.sequence = 0
-        revision.recordedBy = nil
-        revision.equals = []
-        revision.moment = Moment(
-            time: min(revision.moment.time, received), device: caller.device)
-        if let sender { revision.note.person = sender }
-        revision.note.saved = min(revision.note.saved, received)
-        return revision
     }
 }
 

@@ -66,7 +66,8 @@ struct CommitPreparation {
         for start in stride(from: 0, to: ids.count, by: CommitPreparation.checkedAtOnce) {
             let slice = ids[start...].prefix(CommitPreparation.checkedAtOnce)
             missing += try await hub.ledger.read { [volume] transaction in
-                try slice.filter { try !transaction.chunks.isThere($0, in: volume) }
+                zip(slice, try transaction.chunks.areThere(slice, in: volume))
+                    .filter { !$1 }.map(\.0)
             }
         }
         guard missing.isEmpty else { throw Failure.missing(missing) }

@@ -34,8 +34,10 @@ package final class Feeds: Sendable {
     func all() -> [FeedLine] { lines.withLock { $0.values.flatMap(\.values) } }
 
     func announce(_ head: UInt64, of volume: Identifier) {
-        let meant = lines.withLock { $0[volume].map { Array($0.values) } ?? [] }
-        for line in meant { line.tell(head: head) }
+        let (meant, now) = (
+            lines.withLock { $0[volume].map { Array($0.values) } ?? [] }, ContinuousClock.now
+        )
+        for line in meant { line.tell(head: head, since: now) }
     }
 
     func announceLeases(of volume: Identifier) {
@@ -58,7 +60,9 @@ package final class Feeds: Sendable {
     /// Asks all listeners of the device whether they are still alive, because `process` claims to
     /// be the device.
     func ask(_ device: Identifier, beside process: Identifier) {
-        for line in all() where line.caller.device == device { line.ask(beside: process) }
+        for line in all() where line.caller.device == device && line.process != process {
+            line.ask(beside: process)
+        }
     }
 
     func end(_ failure: Failure, where isMeant: (FeedLine) -> Bool) {
@@ -84,6 +88,10 @@ package final class FeedLine: Sendable {
     private struct Waiting {
         var head: UInt64?
         var told: UInt64?
+        /// When the oldest head was announced that no hint has said yet.
+        var since: ContinuousClock.Instant?
+        /// The same for the hint that is being sent.
+        var sentSince: ContinuousClock.Instant?
         var beats = false
         /// Whether the next hint says the revision of the leases, as each heartbeat does.
         var saysLeases = true
@@ -105,9 +113,22 @@ package final class FeedLine: Sendable {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    package func tell(head: UInt64) {
-        state.withLock { $0.head = max($0.head ?? 0, head) }
+    /// - Parameter since: When the head was announced to all feeds; nil if it was only read.
+    package func tell(head: UInt64, since: ContinuousClock.Instant? = nil) {
+        state.withLock { state in
+            state.head = max(state.head ?? 0, head)
+            if state.since == nil { state.since = since }
+        }
         wake.yield()
+    }
+
+    /// Returns for how long the head waited that the last hint said; nil if it said none that was
+    /// announced.
+    func takeDelay() -> Duration? {
+        state.withLock { state in
+            defer { state.sentSince = nil }
+            return state.sentSince.map { .now - $0 }
+        }
     }
 
     func tellBeat() {
@@ -139,8 +160,9 @@ package final class FeedLine: Sendable {
             if let head = state.head, state.told.map({ head > $0 }) ?? true {
                 hint.head = head
                 state.told = head
+                state.sentSince = state.since
             }
-            state.head = nil
+            (state.head, state.since) = (nil, nil)
             if state.beats { hint.beat = time }
             if state.beats || state.saysLeases { hint.leases = leases() }
             state.saysLeases = false

@@ -42,10 +42,19 @@ package struct ChunkTable {
     }
 
     package func row(_ id: Digest, in volume: Identifier) throws -> ChunkRow? {
-        try transaction.row(
-            "SELECT \(Self.columns) FROM chunks WHERE volume = $1 AND id = $2",
-            [.id(volume), .digest(id)]
-        ).map(decode)
+        try transaction.rows(Self.reading(id, in: volume)).first.map(decode)
+    }
+
+    private static func reading(_ id: Digest, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
+            "SELECT \(columns) FROM chunks WHERE volume = $1 AND id = $2",
+            [.id(volume), .digest(id)])
+    }
+
+    /// Returns the rows of chunks, in the same order.
+    package func rows(_ ids: some Collection<Digest>, in volume: Identifier) throws -> [ChunkRow?] {
+        try transaction.expect(ids.map { Self.reading($0, in: volume) })
+        return try ids.map { try row($0, in: volume) }
     }
 
     /// Returns a page of chunks of all volumes, ordered by volume and id, for a check of all
@@ -82,7 +91,7 @@ package struct ChunkTable {
         _ id: Digest, plain: Digest, at place: ChunkLocation, in volume: Identifier,
         time: Int64
     ) throws {
-        try transaction.execute(
+        let statement = LedgerStatement(
             """
             INSERT INTO chunks (\(Self.columns), since)
             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8)
@@ -94,6 +103,15 @@ package struct ChunkTable {
                 .count(place.offset), .integer(Int64(place.storedLength)),
                 .integer(Int64(place.length)), .integer(time),
             ])
+        let reads = [
+            .chunkUse(id, in: volume), Self.reading(id, in: volume),
+            Self.finding(id, in: volume),
+        ]
+        if reads.contains(where: { transaction.known($0) != nil }) {
+            try transaction.execute(statement.sql, statement.arguments)
+        } else {
+            try transaction.executeLater(statement, changes: nil, then: [:])
+        }
     }
 
     /// Skips chunks that another compaction or upload has moved in the meantime.
@@ -127,18 +145,42 @@ package struct ChunkTable {
     /// Counts one more use of a stored chunk. Returns its length if this is the first use, and 0
     /// otherwise; nil if the chunk is not stored.
     package func retain(_ id: Digest, in volume: Identifier) throws -> UInt64? {
-        let found = try transaction.row(
+        let read = LedgerStatement.chunkUse(id, in: volume)
+        guard let found = try transaction.rows(read).first, try found.integer(0) == 0 else {
+            return nil
+        }
+        let (uses, length) = (try found.integer(1), try found.count(2))
+        let statement = LedgerStatement(
             """
             UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0
-            RETURNING uses, length
             """, [.id(volume), .digest(id)])
-        return try found.map { try $0.integer(0) == 1 ? try $0.count(1) : 0 }
+        let row = LedgerRow([.integer(0), .integer(uses + 1), .count(length)])
+        let isDone = try transaction.executeLater(statement, changes: 1, then: [read: [row]])
+        return isDone ? uses == 0 ? length : 0 : nil
+    }
+
+    /// The length of a chunk if no version uses it; 0 if one does, or if there is none.
+    func unusedLength(_ id: Digest, in volume: Identifier) throws -> UInt64 {
+        guard let found = try transaction.rows(.chunkUse(id, in: volume)).first,
+            try found.integer(1) == 0
+        else { return 0 }
+        return try found.count(2)
     }
 
     package func isThere(_ id: Digest, in volume: Identifier) throws -> Bool {
-        try transaction.row(
+        try transaction.rows(Self.finding(id, in: volume)).first != nil
+    }
+
+    private static func finding(_ id: Digest, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
             "SELECT 1 FROM chunks WHERE volume = $1 AND id = $2 AND state = 0",
-            [.id(volume), .digest(id)]) != nil
+            [.id(volume), .digest(id)])
+    }
+
+    /// Returns whether each chunk is stored, in the same order.
+    package func areThere(_ ids: some Collection<Digest>, in volume: Identifier) throws -> [Bool] {
+        try transaction.expect(ids.map { Self.finding($0, in: volume) })
+        return try ids.map { try isThere($0, in: volume) }
     }
 
     /// Counts one use less. Returns the chunk's length if no use is left, and 0 otherwise.
@@ -189,5 +231,13 @@ package struct ChunkTable {
             )
         }
         return use
+    }
+}
+
+extension LedgerStatement {
+    static func chunkUse(_ id: Digest, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
+            "SELECT state, uses, length FROM chunks WHERE volume = $1 AND id = $2",
+            [.id(volume), .digest(id)])
     }
 }

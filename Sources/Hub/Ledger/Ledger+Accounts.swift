@@ -23,8 +23,7 @@ extension LedgerTransaction {
     }
 
     package func account(_ id: Identifier) throws -> Account? {
-        try row("SELECT id, name, quota, used FROM accounts WHERE id = $1", [.id(id)])
-            .map(account)
+        try rows(.account(id)).first.map(account)
     }
 
     private func account(_ row: LedgerRow) throws -> Account {
@@ -64,5 +63,11 @@ extension LedgerTransaction {
             try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
         }
         try execute("DELETE FROM accounts WHERE id = $1", [.id(account)])
+    }
+}
+
+extension LedgerStatement {
+    static func account(_ id: Identifier) -> LedgerStatement {
+        LedgerStatement("SELECT id, name, quota, used FROM accounts WHERE id = $1", [.id(id)])
     }
 }

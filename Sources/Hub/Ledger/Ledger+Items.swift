@@ -4,10 +4,16 @@ import Reconcile
 
 extension LedgerTransaction {
     package func item(_ id: Identifier, in volume: Identifier) throws -> ItemState? {
-        let found = try row(
-            "SELECT state, sequence FROM items WHERE volume = $1 AND id = $2",
-            [.id(volume), .id(id)])
-        return try found.map { try state($0.bytes(0), id, sequence: $0.count(1)) }
+        try sizedItem(id, in: volume).state
+    }
+
+    /// An item, and the bytes of its stored state; 0 if it has none.
+    func sizedItem(_ id: Identifier, in volume: Identifier) throws -> (
+        state: ItemState?, bytes: Int
+    ) {
+        guard let found = try rows(.item(id, in: volume)).first else { return (nil, 0) }
+        let bytes = try found.bytes(0)
+        return (try state(bytes, id, sequence: found.count(1)), bytes.count)
     }
 
     /// - Parameter sequence: The row's sequence number. It replaces the one in the encoded state,
@@ -39,37 +45,38 @@ extension LedgerTransaction {
     }
 
     package func alias(of id: Identifier, in volume: Identifier) throws -> Identifier? {
-        try row(
-            "SELECT target FROM aliases WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])?
-            .id(0)
+        try rows(.alias(id, in: volume)).first?.id(0)
     }
 
     package func holder(of key: NameKey, in parent: Identifier, volume: Identifier) throws
         -> Identifier?
     {
-        try sorted(
-            """
-            SELECT id FROM items
-            WHERE volume = $1 AND parent = $2 AND name_key = $3 AND alive = 1
-            """, [.id(volume), .id(parent), .bytes(key.bytes)]
-        ).first
+        try sorted(.holder(of: key, in: parent, volume: volume)).first
     }
 
     package func children(of parent: Identifier, in volume: Identifier) throws -> [Identifier] {
         try sorted(
-            "SELECT id FROM items WHERE volume = $1 AND parent = $2", [.id(volume), .id(parent)])
+            LedgerStatement(
+                "SELECT id FROM items WHERE volume = $1 AND parent = $2",
+                [.id(volume), .id(parent)]))
     }
 
     /// Sorts here instead of by `ORDER BY id`, because SQLite would then scan the whole volume in
     /// the order of its primary key.
-    private func sorted(_ query: String, _ arguments: [SQLValue]) throws -> [Identifier] {
-        try rows(query, arguments).map { try $0.id(0) }
+    private func sorted(_ read: LedgerStatement) throws -> [Identifier] {
+        try rows(read).map { try $0.id(0) }
             .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
     }
 
-    /// - Parameter encoded: The item's encoding, if the caller has it already.
-    package func put(_ item: ItemState, encoded: [UInt8]? = nil, in volume: Identifier) throws {
-        try execute(
+    /// - Parameters:
+    ///   - encoded: The item's encoding, if the caller has it already.
+    ///   - former: What is stored of the item now.
+    package func put(
+        _ item: ItemState, encoded: [UInt8]? = nil, replacing former: ItemState?,
+        in volume: Identifier
+    ) throws {
+        let (encoded, sequence) = (encoded ?? item.encoded, SQLValue.count(item.sequence))
+        let statement = LedgerStatement(
             """
             INSERT INTO items (volume, id, sequence, parent, name_key, alive, state)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -77,10 +84,23 @@ extension LedgerTransaction {
             SET sequence = $3, parent = $4, name_key = $5, alive = $6, state = $7
             """,
             [
-                .id(volume), .id(item.id), .count(item.sequence), .id(item.placement.parent),
-                .bytes(item.nameKey.bytes), .integer(item.life.isAlive ? 1 : 0),
-                .bytes(encoded ?? item.encoded),
+                .id(volume), .id(item.id), sequence, .id(item.placement.parent),
+                .bytes(item.nameKey.bytes), .integer(item.life.isAlive ? 1 : 0), .bytes(encoded),
             ])
+        var then = [
+            LedgerStatement.item(item.id, in: volume): [LedgerRow([.bytes(encoded), sequence])]
+        ]
+        let row = LedgerRow([.id(item.id)])
+        for state in [former, item].compactMap({ $0 }) {
+            let read = LedgerStatement.holder(
+                of: state.nameKey, in: state.placement.parent, volume: volume)
+            guard let holders = then[read] ?? known(read) else { continue }
+            then[read] = holders.filter { $0 != row }
+        }
+        let here = LedgerStatement.holder(
+            of: item.nameKey, in: item.placement.parent, volume: volume)
+        if item.life.isAlive, let others = then[here] { then[here] = others + [row] }
+        try executeLater(statement, changes: nil, then: then)
     }
 
     /// The bytes of an item's stored state; 0 if it has none.
@@ -93,19 +113,19 @@ extension LedgerTransaction {
     package func setAlias(
         of id: Identifier, to target: Identifier, in volume: Identifier, sequence: UInt64
     ) throws {
-        try execute(
-            """
-            INSERT INTO aliases (volume, id, target, sequence) VALUES ($1, $2, $3, $4)
-            ON CONFLICT (volume, id) DO UPDATE SET target = $3, sequence = $4
-            """, [.id(volume), .id(id), .id(target), .count(sequence)])
+        try executeLater(
+            LedgerStatement(
+                """
+                INSERT INTO aliases (volume, id, target, sequence) VALUES ($1, $2, $3, $4)
+                ON CONFLICT (volume, id) DO UPDATE SET target = $3, sequence = $4
+                """, [.id(volume), .id(id), .id(target), .count(sequence)]),
+            changes: nil, then: [.alias(id, in: volume): [LedgerRow([.id(target)])]])
     }
 
     // MARK: Revisions
 
     package func revision(_ id: Identifier, in volume: Identifier) throws -> Revision? {
-        let found = try row(
-            "SELECT state FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
-        return try found.map {
+        try rows(.revision(id, in: volume)).first.map {
             guard let revision = Revision(encoded: try $0.bytes(0)) else {
                 throw VolumeError(
                     .damaged,
@@ -141,13 +161,15 @@ extension LedgerTransaction {
         return try found.flatMap { PackedIDs(bytes: try $0.bytes(0))?.ids }
     }
 
+    /// - Parameter limit: That of the number of the document's versions that was announced.
     /// - Returns: False, and nothing is added, if a version has the id already.
     @discardableResult
     package func addRevision(
         _ revision: Revision, of item: Identifier, content: RevisionContent,
-        in volume: Identifier, at time: Int64
+        in volume: Identifier, at time: Int64, countedUpTo limit: Int = 0
     ) throws -> Bool {
-        let added = try execute(
+        let encoded = revision.encoded
+        let statement = LedgerStatement(
             """
             INSERT INTO revisions
             (volume, id, item, device, size, sequence, added, state, manifest, chunks)
@@ -157,10 +179,16 @@ extension LedgerTransaction {
             [
                 .id(volume), .id(revision.id), .id(item), .id(revision.moment.device),
                 .count(revision.size), .count(revision.sequence), .integer(time),
-                .bytes(revision.encoded), .bytes(content.manifest.bytes),
-                .bytes(content.chunks.bytes),
+                .bytes(encoded), .bytes(content.manifest.bytes), .bytes(content.chunks.bytes),
             ])
-        guard added > 0 else { return false }
+        let counting = LedgerStatement.versionCount(item, upTo: limit, in: volume)
+        var then = [
+            LedgerStatement.revision(revision.id, in: volume): [LedgerRow([.bytes(encoded)])]
+        ]
+        if let count = try known(counting)?.first?.integer(0) {
+            then[counting] = [LedgerRow([.integer(min(count + 1, Int64(limit)))])]
+        }
+        guard try executeLater(statement, changes: 1, then: then) else { return false }
         try hold(revision.id, by: revision.moment.device, in: volume)
         return true
     }
@@ -170,11 +198,20 @@ extension LedgerTransaction {
     package func charge(_ account: Identifier, _ bytes: Int64) throws {
         guard bytes != 0 else { return }
         let (limit, end): (Int64, Int64) = bytes > 0 ? (.max - bytes, .max) : (-bytes, 0)
-        try execute(
+        let read = LedgerStatement.account(account)
+        var then: [LedgerStatement: [LedgerRow]] = [:]
+        if let row = known(read)?.first {
+            let used = try row.integer(3)
+            let isBeyond = bytes > 0 ? used > limit : used < limit
+            let new = isBeyond ? end : used + bytes
+            then[read] = [LedgerRow([row[0], row[1], row[2], .integer(new)])]
+        }
+        let statement = LedgerStatement(
             """
             UPDATE accounts SET used = CASE WHEN used \(bytes > 0 ? ">" : "<") $1
             THEN $2 ELSE used + $3 END WHERE id = $4
             """, [.integer(limit), .integer(end), .integer(bytes), .id(account)])
+        try executeLater(statement, changes: nil, then: then)
     }
 
     /// Calculates the bytes that are stored for the account: the chunks of its versions, each
@@ -221,7 +258,7 @@ extension LedgerTransaction {
     }
 
     package func hold(_ revision: Identifier, by device: Identifier, in volume: Identifier) throws {
-        try execute(
+        try executeLater(
             """
             INSERT INTO holdings (volume, revision, device) VALUES ($1, $2, $3)
             ON CONFLICT (volume, revision, device) DO NOTHING
@@ -247,5 +284,44 @@ extension LedgerTransaction {
             WHERE holdings.volume = $1 AND holdings.revision = $2 AND devices.revoked IS NULL
             """, [.id(volume), .id(revision)])
         return Int(try found?.integer(0) ?? 0)
+    }
+}
+
+extension LedgerStatement {
+    static func item(_ id: Identifier, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
+            "SELECT state, sequence FROM items WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(id)])
+    }
+
+    static func alias(_ id: Identifier, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
+            "SELECT target FROM aliases WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+    }
+
+    static func holder(
+        of key: NameKey, in parent: Identifier, volume: Identifier
+    ) -> LedgerStatement {
+        LedgerStatement(
+            """
+            SELECT id FROM items
+            WHERE volume = $1 AND parent = $2 AND name_key = $3 AND alive = 1
+            """, [.id(volume), .id(parent), .bytes(key.bytes)])
+    }
+
+    static func revision(_ id: Identifier, in volume: Identifier) -> LedgerStatement {
+        LedgerStatement(
+            "SELECT state FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+    }
+
+    static func versionCount(
+        _ item: Identifier, upTo limit: Int, in volume: Identifier
+    ) -> LedgerStatement {
+        LedgerStatement(
+            """
+            SELECT count(*) FROM (
+                SELECT 1 FROM revisions WHERE volume = $1 AND item = $2 LIMIT $3
+            ) AS counted
+            """, [.id(volume), .id(item), .integer(Int64(limit))])
     }
 }

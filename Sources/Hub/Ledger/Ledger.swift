@@ -52,6 +52,11 @@ package protocol Ledger: Sendable {
     /// 7,900 bytes, several words and no quotation mark.
     func announce(leases message: String, of device: Identifier, in volume: Identifier)
 
+    /// Tells the other hubs something about the processes of devices. It does not wait. What was
+    /// not told when the connection broke is lost, and a gap is told when there is a new one. The
+    /// message has at most 7,900 bytes and no quotation mark.
+    func announce(processes message: String)
+
     /// What the other hubs tell. There is only one such stream, and it has one reader.
     var announcements: AsyncStream<Announcement> { get }
 
@@ -75,6 +80,8 @@ package enum Announcement: Hashable, Sendable {
     case head(Identifier, UInt64)
     /// Documents are open on a device that uses the other hub.
     case leases(String)
+    /// Something about the processes of devices that use the other hub (`ProcessAnnouncement`).
+    case processes(String, hub: Identifier)
     /// From now on announcements arrive. Those before may have been missed.
     case gap
 }
@@ -98,26 +105,82 @@ package enum SQLDialect: Sendable {
 
 /// Executes SQL within `Ledger.read` and `Ledger.write`, on the thread that runs their body. After
 /// a statement has failed, nothing more can be executed, except after a `nested` call around it.
-package protocol LedgerTransaction {
+package protocol LedgerTransaction: LedgerStatements {
     /// Identifies the time in which the database cannot have been rolled back: of the process that
     /// opened the ledger, or of the database's server. See `noteRun(of:after:upTo:)`.
     var run: Identifier { get }
 
     var dialect: SQLDialect { get }
+}
 
+/// The statements of a transaction.
+package protocol LedgerStatements {
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow]
 
     /// Returns the number of changed rows.
     @discardableResult
     func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int
 
+    /// Announces reads that will probably be made with exactly these statements, so that a ledger
+    /// can make them together. What it has read is forgotten with the next `execute`, and kept as
+    /// `executeLater` says.
+    func expect(_ reads: [LedgerStatement]) throws
+
+    /// What a read that was announced returns; nil if that is not known.
+    func known(_ read: LedgerStatement) -> [LedgerRow]?
+
+    /// Executes a statement, at the latest before the next one that is not executed later.
+    ///
+    /// - Parameters:
+    ///   - count: How many rows it should change, if that matters. If it changes another number
+    ///     later, the body runs again.
+    ///   - reads: Which announced reads return something else from then on, and what.
+    /// - Returns: Whether it has changed that many rows, or will.
+    @discardableResult
+    func executeLater(
+        _ statement: LedgerStatement, changes count: Int?,
+        then reads: [LedgerStatement: [LedgerRow]]
+    ) throws -> Bool
+
     /// Runs `body`, and rolls back only its changes if it throws.
     func nested<Result>(_ body: () throws -> Result) throws -> Result
 }
 
-extension LedgerTransaction {
+extension LedgerStatements {
+    package func expect(_ reads: [LedgerStatement]) throws {}
+
+    package func known(_ read: LedgerStatement) -> [LedgerRow]? { nil }
+
+    package func executeLater(
+        _ statement: LedgerStatement, changes count: Int?,
+        then reads: [LedgerStatement: [LedgerRow]]
+    ) throws -> Bool {
+        let changed = try execute(statement.sql, statement.arguments)
+        return count.map { $0 == changed } ?? true
+    }
+
+    /// Executes a statement that changes nothing that was announced.
+    package func executeLater(_ sql: String, _ arguments: [SQLValue]) throws {
+        try executeLater(LedgerStatement(sql, arguments), changes: nil, then: [:])
+    }
+
+    package func rows(_ read: LedgerStatement) throws -> [LedgerRow] {
+        try rows(read.sql, read.arguments)
+    }
+
     package func row(_ sql: String, _ arguments: [SQLValue]) throws -> LedgerRow? {
         try rows(sql, arguments).first
+    }
+}
+
+/// A statement with its arguments.
+package struct LedgerStatement: Hashable, Sendable {
+    package let sql: String
+    package let arguments: [SQLValue]
+
+    package init(_ sql: String, _ arguments: [SQLValue]) {
+        self.sql = sql
+        self.arguments = arguments
     }
 }
 

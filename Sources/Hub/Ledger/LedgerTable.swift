@@ -36,6 +36,11 @@ struct LedgerTable: ItemTable {
     private var growth: Int64 = 0
     private(set) var recorded: [Revision] = []
     private var items: [Identifier: ItemState?] = [:]
+    /// The bytes of the stored states of these items.
+    private var sizes: [Identifier: Int] = [:]
+    /// What the operations have added to the usage of the volume's account. It is written once,
+    /// because all volumes of an account wait for each other from then on.
+    var charged: Int64 = 0
 
     init(_ transaction: any LedgerTransaction, volume: Identifier, time: Int64) {
         self.transaction = transaction
@@ -73,7 +78,9 @@ struct LedgerTable: ItemTable {
         work += 1
         try checkWork()
         if let known = items[id] { return known }
-        let found = try transaction.item(id, in: volume) ?? (id == .root ? .root : nil)
+        let (stored, size) = try transaction.sizedItem(id, in: volume)
+        let found = stored ?? (id == .root ? .root : nil)
+        sizes[id] = size
         let bytes = found?.attributes.values.reduce(0) { $0 + ($1.value?.count ?? 0) } ?? 0
         work += bytes / LedgerTable.bytesPerUnit
         items[id] = .some(found)
@@ -125,25 +132,20 @@ struct LedgerTable: ItemTable {
         let encoded = item.encoded
         work += 10 + encoded.count / LedgerTable.bytesPerUnit
         try checkWork()
-        let before = try transaction.stateBytes(of: item.id, in: volume)
+        let before = try sizes[item.id] ?? transaction.stateBytes(of: item.id, in: volume)
         if isBounded, encoded.count > before, let objection = item.objection(toBytes: encoded.count)
         {
             throw OperationBound(objection)
         }
         growth += Int64(encoded.count - before)
-        try noteThePast(before: item)
-        try transaction.put(item, encoded: encoded, in: volume)
+        let former = try items[item.id] ?? transaction.item(item.id, in: volume)
+        if let former { try noteThePast(former, before: item) }
+        try transaction.put(item, encoded: encoded, replacing: former, in: volume)
         items[item.id] = .some(item)
+        sizes[item.id] = encoded.count
     }
 
-    private mutating func noteThePast(before item: ItemState) throws {
-        let known: ItemState?
-        if let cached = items[item.id] {
-            known = cached
-        } else {
-            known = try transaction.item(item.id, in: volume)
-        }
-        guard let old = known else { return }
+    private mutating func noteThePast(_ old: ItemState, before item: ItemState) throws {
         let past = PastTable(transaction, volume: volume)
         growth += try past.note(old, before: item, at: sequence)
         // A version that was not received with this operation is current although it is older.
@@ -183,7 +185,9 @@ struct LedgerTable: ItemTable {
         let content = content ?? RevisionContent(manifest: [], chunks: [])
         // `VersionIDs` has refused such a version before, and the table does, too.
         guard
-            try transaction.addRevision(revision, of: item, content: content, in: volume, at: time)
+            try transaction.addRevision(
+                revision, of: item, content: content, in: volume, at: time,
+                countedUpTo: versionLimits.refused + 1)
         else {
             throw OperationBound(
                 "Another version has this version's id.", takenVersion: revision.id)

@@ -20,7 +20,7 @@ package struct OperationTable {
     package func setLastNumber(
         of device: Identifier, epoch: UInt32, in volume: Identifier, _ number: UInt64
     ) throws {
-        try transaction.execute(
+        try transaction.executeLater(
             """
             INSERT INTO numbers (volume, device, epoch, last) VALUES ($1, $2, $3, $4)
             ON CONFLICT (volume, device, epoch) DO UPDATE SET last = $4
@@ -42,7 +42,7 @@ package struct OperationTable {
         to number: UInt64, of device: Identifier, epoch: UInt32, in volume: Identifier,
         fingerprint: Digest, result: [UInt8]
     ) throws {
-        try transaction.execute(
+        try transaction.executeLater(
             """
             INSERT INTO answers (volume, device, epoch, number, fingerprint, result)
             VALUES ($1, $2, $3, $4, $5, $6)

@@ -124,7 +124,7 @@ package struct PackTable {
                 offset += UInt64(record.count)
             }
             let rows = part.indices.enumerated().map { "($1, $\($0.0 * 2 + 2), $\($0.0 * 2 + 3))" }
-            try transaction.execute(
+            try transaction.executeLater(
                 "INSERT INTO staged (pack, place, record) VALUES "
                     + rows.joined(separator: ", "), arguments)
         }

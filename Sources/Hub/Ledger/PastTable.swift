@@ -74,7 +74,7 @@ package struct PastTable {
         let start = try self.start(of: old)
         let stop = old.trashedAt ?? sequence
         let here = stays ? start : new.life.isAlive ? sequence : stop
-        try transaction.execute(
+        try transaction.executeLater(
             "UPDATE items SET here = $3 WHERE volume = $1 AND id = $2",
             [
                 .id(volume), .id(old.id), here == new.placedSequence ? .null : .count(here),
@@ -120,7 +120,7 @@ package struct PastTable {
 
     /// Records that a version became current that is not the newest one.
     func setCurrent(_ revision: Identifier, of item: Identifier, at sequence: UInt64) throws {
-        try transaction.execute(
+        try transaction.executeLater(
             """
             INSERT INTO past_currents (volume, item, sequence, revision) VALUES ($1, $2, $3, $4)
             ON CONFLICT (volume, item, sequence) DO UPDATE SET revision = $4

@@ -125,6 +125,8 @@ package final class SQLiteLedger: Ledger {
 
     package func announce(leases message: String, of device: Identifier, in volume: Identifier) {}
 
+    package func announce(processes message: String) {}
+
     package var announcements: AsyncStream<Announcement> { AsyncStream { $0.finish() } }
 
     package func externalChangeCount() async throws -> Int64 {

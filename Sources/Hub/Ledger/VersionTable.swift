@@ -31,12 +31,7 @@ struct VersionTable {
 
     /// The number of the document's versions, or `limit` if there are more.
     func count(of item: Identifier, upTo limit: Int) throws -> Int {
-        let found = try transaction.row(
-            """
-            SELECT count(*) FROM (
-                SELECT 1 FROM revisions WHERE volume = $1 AND item = $2 LIMIT $3
-            ) AS counted
-            """, [.id(volume), .id(item), .integer(Int64(limit))])
+        let found = try transaction.rows(.versionCount(item, upTo: limit, in: volume)).first
         return Int(try found?.integer(0) ?? 0)
     }
 
@@ -121,6 +116,7 @@ struct VersionTable {
             "UPDATE loose_uses SET due = $4 WHERE volume = $1 AND revision = $2 AND part = $3",
             [.id(volume), .id(revision), .integer(Int64(part)), .integer(due)])
         guard known == 0 else { return nil }
+        try transaction.expect(chunks.map { .chunkUse($0, in: volume) })
         var bytes: UInt64 = 0
         for id in chunks {
             guard let more = try transaction.chunks.retain(id, in: volume) else { return id }

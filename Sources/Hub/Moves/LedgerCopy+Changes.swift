@@ -67,12 +67,26 @@ extension LedgerCopy {
             page.rows.removeAll { $0[table.key[0]] == .text(Fact.newestPack) }
         }
         // All of them first, because a new row may have the name of a deleted one.
-        try Self.inGroups(page.keys) { keys in
-            let values = Self.marks(rows: keys.count, width: table.key.count)
-            try target.execute(
-                "DELETE FROM \(table.name) WHERE (\(table.keyList)) IN (VALUES \(values))",
-                keys.flatMap(\.self))
+        try remove(page.keys, of: table.key, from: table, target)
+        // Or the former name of a row that has changed, too, and comes with a later page.
+        for columns in table.uniques {
+            let values = page.rows.map { row in columns.map { row[$0] } }
+            try remove(values, of: columns, from: table, target)
         }
         try insert(page.rows, into: table, target)
+    }
+
+    /// Removes the rows that have these values in these columns.
+    private func remove(
+        _ values: [[SQLValue]], of columns: [Int], from table: TableLayout,
+        _ target: any LedgerTransaction
+    ) throws {
+        let names = columns.map { table.columns[$0].name }.joined(separator: ", ")
+        try Self.inGroups(values) { values in
+            let marks = Self.marks(rows: values.count, width: columns.count)
+            try target.execute(
+                "DELETE FROM \(table.name) WHERE (\(names)) IN (VALUES \(marks))",
+                values.flatMap(\.self))
+        }
     }
 }

@@ -13,6 +13,8 @@ struct TableLayout: Hashable, Sendable {
     let columns: [Column]
     /// The places in `columns` of those of the primary key, in its order.
     let key: [Int]
+    /// The places in `columns` of what must differ in all rows, besides the primary key.
+    let uniques: [[Int]]
 
     /// All tables, as SQLite describes them after all steps. So a table or a column that a new step
     /// adds is part of each copy.
@@ -39,6 +41,11 @@ struct TableLayout: Hashable, Sendable {
         }
         let places = rows.map { row -> Int in row["pk"] }
         key = places.indices.filter { places[$0] > 0 }.sorted { places[$0] < places[$1] }
+        let indexes = try Row.fetchAll(database, sql: "PRAGMA index_list(\(name))")
+        uniques = try indexes.filter { $0["unique"] == 1 && $0["origin"] != "pk" }.map { index in
+            let index: String = index["name"]
+            return try Row.fetchAll(database, sql: "PRAGMA index_info(\(index))").map { $0["cid"] }
+        }
     }
 
     var list: String { columns.map(\.name).joined(separator: ", ") }

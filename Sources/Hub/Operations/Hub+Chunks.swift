@@ -17,7 +17,7 @@ extension Hub {
         try checkList(ids)
         let (collection, rows) = try await ledger.read { transaction in
             let volume = try transaction.membership.volume(id, of: caller, for: .have)
-            return (volume.collection, try ids.map { try transaction.chunks.row($0, in: id) })
+            return (volume.collection, try transaction.chunks.rows(ids, in: id))
         }
         var present: [Bool] = []
         for row in rows { present.append(try await isWhole(row)) }
@@ -46,7 +46,7 @@ extension Hub {
     ) async throws -> [ChunkRow?] {
         try await ledger.read { transaction in
             _ = try transaction.membership.volume(volume, of: caller, for: .read)
-            return try ids.map { try transaction.chunks.row($0, in: volume) }
+            return try transaction.chunks.rows(ids, in: volume)
         }
     }
 
@@ -211,7 +211,7 @@ package struct Upload {
         held = []
         heldBytes = 0
         let present = try await hub.ledger.read { transaction in
-            try come.map { try transaction.chunks.isThere($0.id, in: volume) }
+            try transaction.chunks.areThere(come.map(\.id), in: volume)
         }
         var seen: Set<Digest> = []
         let new = zip(come, present).filter { !$1 && seen.insert($0.id).inserted }.map(\.0)

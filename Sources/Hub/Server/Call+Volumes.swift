@@ -174,7 +174,8 @@ extension Call {
                 // missed.
                 let line = try await hub.members.openFeed(
                     of: volume, for: caller, .feed, token: hash, process: process)
-                defer { hub.feeds.close(line) }
+                hub.listeners.announce(line)
+                defer { hub.listeners.close(line) }
                 for await _ in line.wakes.cancelOnGracefulShutdown() {
                     guard
                         let hint = line.next(
@@ -182,6 +183,7 @@ extension Call {
                             leases: { hub.leases.revision(of: volume.id, for: caller.device) })
                     else { continue }
                     try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
+                    if let delay = line.takeDelay() { hub.metrics.told(after: delay) }
                     if hint.ended != nil { break }
                     try await Task.sleep(for: Call.pause)
                 }

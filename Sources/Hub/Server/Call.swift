@@ -38,7 +38,7 @@ struct Call {
             held.belong(to: caller.account)
             let process = try id(.process)
             if let process, let other = try id(.otherProcess) {
-                hub.processes.confirm(process, beside: other, as: caller.device)
+                hub.listeners.confirm(process, beside: other, of: caller)
             }
             if case .volume(let volume, let call) = route {
                 if let process { try hub.check(process, of: caller) }

@@ -11,6 +11,14 @@ final class PostgresConnection {
     /// is null has no type.
     private var statements: [Statement: String] = [:]
 
+    /// Whether statements are sent without waiting for the results of those before.
+    private var isPipelined = false
+    /// Whether the end of the pipeline was sent.
+    private var isEnding = false
+    /// The statements whose results were not read, and the results that were.
+    private var sentCount = 0
+    private var finished: [PostgresResult] = []
+
     private struct Statement: Hashable {
         let sql: String
         let types: [Oid]
@@ -45,6 +53,7 @@ final class PostgresConnection {
     /// one that has rows. Its values are texts.
     @discardableResult
     func run(_ script: String) throws(PostgresFault) -> PostgresResult {
+        try leavePipeline()
         guard pq.PQsendQuery(raw, script) == 1 else { throw lost }
         let results = try results { _, bytes in .text(String(decoding: bytes, as: UTF8.self)) }
         var last = results.last { !$0.rows.isEmpty } ?? PostgresResult()
@@ -54,7 +63,19 @@ final class PostgresConnection {
 
     /// Executes one statement with arguments.
     func query(_ sql: String, _ arguments: [SQLValue]) throws(PostgresFault) -> PostgresResult {
+        if isEnding { try leavePipeline() }
+        guard !isPipelined else {
+            try send(sql, arguments)
+            return try finish().last ?? PostgresResult()
+        }
         let name = try prepared(Statement(sql: sql, types: arguments.map(\.postgresType)))
+        guard sendPrepared(name, arguments) else { throw lost }
+        return try results { type, bytes throws(PostgresFault) in
+            try SQLValue(bytes, of: type)
+        }.last ?? PostgresResult()
+    }
+
+    private func sendPrepared(_ name: String, _ arguments: [SQLValue]) -> Bool {
         var (buffer, ends) = ([UInt8](), [Int]())
         for argument in arguments {
             argument.append(to: &buffer)
@@ -74,10 +95,71 @@ final class PostgresConnection {
             return pq.PQsendQueryPrepared(
                 raw, name, Int32(arguments.count), pointers, lengths, formats, 1)
         }
-        guard isSent == 1 else { throw lost }
-        return try results { type, bytes throws(PostgresFault) in
-            try SQLValue(bytes, of: type)
-        }.last ?? PostgresResult()
+        return isSent == 1
+    }
+
+    // MARK: Pipelines
+
+    /// Sends a statement without waiting for its result, which `finish` returns. Until then, the
+    /// server executes the statements that were sent in their order. After one that fails it
+    /// executes none.
+    func send(_ sql: String, _ arguments: [SQLValue]) throws(PostgresFault) {
+        if isEnding { try leavePipeline() }
+        let statement = Statement(sql: sql, types: arguments.map(\.postgresType))
+        if statements[statement] == nil { finished += try finishPipeline() }
+        let name = try prepared(statement)
+        if !isPipelined {
+            guard pq.PQenterPipelineMode(raw) == 1 else { throw lost }
+            isPipelined = true
+        }
+        guard sendPrepared(name, arguments) else { throw lost }
+        sentCount += 1
+        // The server begins while the next statement is being made.
+        guard pq.PQflush(raw) >= 0 else { throw lost }
+    }
+
+    /// Sends a statement whose result nobody needs, and that is the last one for some time.
+    func end(_ sql: String) throws(PostgresFault) {
+        try send(sql, [])
+        guard pq.PQpipelineSync(raw) == 1, pq.PQflush(raw) >= 0 else { throw lost }
+        isEnding = true
+    }
+
+    /// Reads the results that nobody needs. A transaction of which a statement has failed can only
+    /// be rolled back, whatever is sent next.
+    private func leavePipeline() throws(PostgresFault) {
+        do throws(PostgresFault) { _ = try finish() } catch {
+            if error.endsConnection { throw error }
+        }
+    }
+
+    /// Waits until all statements were executed, and returns their results.
+    func finish() throws(PostgresFault) -> [PostgresResult] {
+        defer { finished = [] }
+        return finished + (try finishPipeline())
+    }
+
+    private func finishPipeline() throws(PostgresFault) -> [PostgresResult] {
+        guard isPipelined else { return [] }
+        let count = sentCount
+        sentCount = 0
+        if !isEnding { guard pq.PQpipelineSync(raw) == 1 else { throw lost } }
+        isEnding = false
+        try flush()
+        var (results, fault) = ([PostgresResult](), PostgresFault?.none)
+        // The results of each statement end with a null, and those of all with that of the sync.
+        defer { if pq.PQstatus(raw) == CONNECTION_OK { _ = pq.PQexitPipelineMode(raw) } }
+        for _ in 0...count {
+            let found = try answers { type, bytes throws(PostgresFault) in
+                try SQLValue(bytes, of: type)
+            }
+            results += found.results
+            fault = fault ?? found.fault
+        }
+        isPipelined = false
+        if let fault { throw fault }
+        guard results.count == count else { throw lost }
+        return results
     }
 
     private func prepared(_ statement: Statement) throws(PostgresFault) -> String {
@@ -109,13 +191,27 @@ final class PostgresConnection {
     private func results(
         _ value: (Oid, UnsafeRawBufferPointer) throws(PostgresFault) -> SQLValue
     ) throws(PostgresFault) -> [PostgresResult] {
+        try flush()
+        let found = try answers(value)
+        if let fault = found.fault { throw fault }
+        guard pq.PQstatus(raw) == CONNECTION_OK else { throw lost }
+        return found.results
+    }
+
+    private func flush() throws(PostgresFault) {
         while true {
             let left = pq.PQflush(raw)
             guard left >= 0 else { throw lost }
-            if left == 0 { break }
+            if left == 0 { return }
             // A server that cannot send does not read either, so both are waited for.
             try wait(for: Int16(POLLIN | POLLOUT))
         }
+    }
+
+    /// Reads the results of what was sent in one piece, or in a pipeline those of one statement.
+    private func answers(
+        _ value: (Oid, UnsafeRawBufferPointer) throws(PostgresFault) -> SQLValue
+    ) throws(PostgresFault) -> (results: [PostgresResult], fault: PostgresFault?) {
         var (results, fault) = ([PostgresResult](), PostgresFault?.none)
         while true {
             while pq.PQisBusy(raw) == 1 { try wait(for: Int16(POLLIN)) }
@@ -126,12 +222,13 @@ final class PostgresConnection {
                 do throws(PostgresFault) { results.append(try converted(result, value)) } catch {
                     fault = fault ?? error
                 }
+            case PGRES_PIPELINE_SYNC: return (results, fault)
+            // A statement before it has failed.
+            case PGRES_PIPELINE_ABORTED: break
             default: fault = fault ?? self.fault(of: result)
             }
         }
-        if let fault { throw fault }
-        guard pq.PQstatus(raw) == CONNECTION_OK else { throw lost }
-        return results
+        return (results, fault)
     }
 
     private func converted(

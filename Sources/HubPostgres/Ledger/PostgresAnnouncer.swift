@@ -15,7 +15,10 @@ final class PostgresAnnouncer: Sendable {
         var heads: [Identifier: UInt64] = [:]
         /// What is to be told about leases, by volume and device.
         var leases: [[Identifier]: String] = [:]
+        /// What is to be told about processes of devices.
+        var processes: [String] = []
         var isStarted = false
+        var isConnected = false
         var isClosed = false
         /// Why this hub may not use the ledger at present.
         var objection: VolumeError?
@@ -31,6 +34,8 @@ final class PostgresAnnouncer: Sendable {
     private let told: AsyncStream<Announcement>.Continuation
 
     private static let channel = "concord"
+    /// The first word of what is told about processes of devices.
+    private static let processes = "processes"
     /// How long messages wait for others, in microseconds.
     private static let pause: UInt32 = 5_000
     /// The lock that hubs with a bucket share, and that a hub with a directory of blobs, or a move,
@@ -76,6 +81,15 @@ final class PostgresAnnouncer: Sendable {
     func announce(leases message: String, of device: Identifier, in volume: Identifier) {
         state.withLock { $0.leases[[volume, device]] = message }
         wake.signal()
+    }
+
+    func announce(processes message: String) {
+        // Without a connection they would only grow: all hubs tell what they know again afterwards.
+        let isConnected = state.withLock { state in
+            if state.isConnected { state.processes.append(message) }
+            return state.isConnected
+        }
+        if isConnected { wake.signal() }
     }
 
     /// Begins to tell and to listen.
@@ -141,6 +155,7 @@ final class PostgresAnnouncer: Sendable {
                 // The ledger's own connections say what is wrong.
             }
             session = nil
+            state.withLock { ($0.isConnected, $0.processes) = (false, []) }
             var waiting = pollfd(fd: wake.ends.read, events: 0, revents: 0)
             _ = poll(&waiting, 1, state.withLock({ $0.isClosed }) ? 0 : 500)
         }
@@ -148,15 +163,18 @@ final class PostgresAnnouncer: Sendable {
 
     /// Tells and listens until the connection breaks or this object is closed.
     private func serve(_ session: PostgresSession) throws {
+        state.withLock { $0.isConnected = true }
         told.yield(.gap)
         while !state.withLock({ $0.isClosed }) {
             for message in try session.connection.notifications() { take(message) }
-            let (heads, leases) = state.withLock { state in
-                defer { (state.heads, state.leases) = ([:], [:]) }
-                return (state.heads, state.leases)
+            let (heads, leases, processes) = state.withLock { state in
+                defer { (state.heads, state.leases, state.processes) = ([:], [:], []) }
+                return (state.heads, state.leases, state.processes)
             }
-            if !heads.isEmpty || !leases.isEmpty {
-                let messages = heads.map { "\($0) \($1)" } + leases.values
+            if !heads.isEmpty || !leases.isEmpty || !processes.isEmpty {
+                let messages =
+                    heads.map { "\($0) \($1)" } + leases.values
+                    + processes.map { "\(Self.processes) \($0)" }
                 let script = messages.map {
                     "SELECT pg_notify('\(Self.channel)', '\(id) \($0)');"
                 }
@@ -180,6 +198,10 @@ final class PostgresAnnouncer: Sendable {
     private func take(_ message: String) {
         let words = message.split(separator: " ").map(String.init)
         guard let sender = words.first, sender != id.description else { return }
+        if words.count > 2, words[1] == Self.processes, let hub = Identifier(sender) {
+            told.yield(.processes(words.dropFirst(2).joined(separator: " "), hub: hub))
+            return
+        }
         guard words.count == 3 else {
             told.yield(.leases(words.dropFirst().joined(separator: " ")))
             return

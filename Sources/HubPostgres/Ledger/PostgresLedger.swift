@@ -50,6 +50,8 @@ package final class PostgresLedger: Ledger {
         announcer.announce(leases: message, of: device, in: volume)
     }
 
+    package func announce(processes message: String) { announcer.announce(processes: message) }
+
     package var announcements: AsyncStream<Announcement> { announcer.announcements }
 
     // MARK: Transactions
@@ -59,11 +61,10 @@ package final class PostgresLedger: Ledger {
     ) async throws -> Value {
         try await readers.run { [self] session in
             try repeated(&session) { session in
-                try session.connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                let transaction = PostgresTransaction(session, hasSavepoints: true)
+                let transaction = try PostgresTransaction(reading: session)
                 let value = try body(transaction)
                 if let fault = transaction.fault { throw fault }
-                try session.connection.run("COMMIT")
+                try session.connection.end("COMMIT")
                 return value
             }
         }
@@ -95,7 +96,11 @@ package final class PostgresLedger: Ledger {
         try session.connection.run(
             "BEGIN ISOLATION LEVEL READ COMMITTED; \(LedgerTables.locks(scope)) \(note)")
         let transaction = PostgresTransaction(session, hasSavepoints: hasSavepoints)
-        let outcome = Result { try body(transaction) }
+        let outcome = Result {
+            let value = try body(transaction)
+            try transaction.finish()
+            return value
+        }
         guard !transaction.needsSavepoints else {
             try session.connection.run("ROLLBACK")
             return nil

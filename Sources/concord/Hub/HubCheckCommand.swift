@@ -1,6 +1,8 @@
 import ArgumentParser
 import Control
+import Foundation
 import Hub
+import Synchronization
 
 struct HubCheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -9,13 +11,14 @@ struct HubCheckCommand: ParsableCommand {
         discussion: """
             Prints one line for each fault. Damaged chunks are recorded, so that devices which \
             have them send them again. Wrong totals of what users are charged for are \
-            corrected.
+            corrected. What was examined so far is said on standard error every five seconds.
             """)
 
     @OptionGroup var hub: HubData
 
     func run() throws {
-        let report = try hub.administer(isMoved: true) { try await $0.check() }
+        let shown = ShownProgress()
+        let report = try hub.administer(isMoved: true) { try await $0.check(progress: shown.show) }
         for fault in report.faults { print(fault) }
         if report.quarantined > 0 {
             print(
@@ -30,5 +33,27 @@ struct HubCheckCommand: ParsableCommand {
             throw ArgumentParser.ExitCode(Control.ExitCode.notGood.rawValue)
         }
         print("concord: sound: \(seen)")
+    }
+}
+
+/// Says every five seconds on standard error what was examined.
+private final class ShownProgress: Sendable {
+    private let next = Mutex(ContinuousClock.now + pause)
+    private static let pause = Duration.seconds(5)
+
+    func show(_ progress: CheckProgress) {
+        let now = ContinuousClock.now
+        let isDue = next.withLock { next in
+            guard now >= next else { return false }
+            next = now + Self.pause
+            return true
+        }
+        guard isDue else { return }
+        let text =
+            switch progress {
+            case .items(let count): "\(count) items"
+            case .chunks(let count): "\(count) chunks"
+            }
+        FileHandle.standardError.write(Data("concord: checked \(text)\n".utf8))
     }
 }

@@ -62,6 +62,55 @@ struct ChangeCaptureTests {
         try target.close()
     }
 
+    /// The row with the smallest key, which comes first, gets the former name of the last row.
+    @Test("names that many changed rows have passed on are copied", arguments: [false, true])
+    func namesOfLaterPages(isBack: Bool) async throws {
+        let scratch = try TemporaryDirectory("capture")
+        let embedded = try LedgerKind.sqlite.open(scratch.path)
+        let remote = try LedgerKind.postgres.open(scratch.path)
+        let (source, target) = isBack ? (remote, embedded) : (embedded, remote)
+        let capture = try ChangeCapture()
+        let count: Int64 = 2_100
+        try await source.write { transaction in
+            for number in 0..<count {
+                try transaction.execute(
+                    "INSERT INTO accounts (id, name, used, created) VALUES ($1, $2, 0, 0)",
+                    [.bytes(Self.id(number)), .text("0 \(number)")])
+            }
+            try capture.install(in: transaction)
+        }
+        let copy = LedgerCopy(source: source, target: target)
+        #expect(try await copy.run() >= Int(count))
+        try await rename(count, in: source)
+        #expect(try await copy.drain(capture) == Int(count))
+        try await rename(count, in: source)
+        try await copy.compare(capture)
+        let names = "SELECT name FROM accounts ORDER BY id"
+        let old = try await source.read { try $0.rows(names, []).map { try $0.text(0) } }
+        let new = try await target.read { try $0.rows(names, []).map { try $0.text(0) } }
+        #expect(old == new && old.count == Int(count))
+        try source.close()
+        try target.close()
+    }
+
+    private static func id(_ number: Int64) -> [UInt8] {
+        (0..<16).map { UInt8(truncatingIfNeeded: number >> (8 * (15 - $0))) }
+    }
+
+    /// Gives all accounts the names in the opposite order.
+    private func rename(_ count: Int64, in ledger: any Ledger) async throws {
+        try await ledger.write { transaction in
+            let order = "SELECT name FROM accounts ORDER BY id"
+            let names = try transaction.rows(order, []).map { try $0.text(0) }
+            try transaction.execute("UPDATE accounts SET name = 'former ' || name", [])
+            for (number, name) in zip(0..<count, names.reversed()) {
+                try transaction.execute(
+                    "UPDATE accounts SET name = $1 WHERE id = $2",
+                    [.text(name), .bytes(Self.id(number))])
+            }
+        }
+    }
+
     private func expectRefusal(
         _ ledger: any Ledger, _ table: ExampleTable,
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Void

@@ -146,7 +146,8 @@ struct PageBrowsingTests {
                         ItemState(
                             id: .random(), kind: .directory, placement: placement,
                             placedBy: .unknown, placedAt: attribute.moment, placedSequence: 1,
-                            attributes: ["x:user.a": attribute], sequence: 1), in: volume)
+                            attributes: ["x:user.a": attribute], sequence: 1), replacing: nil,
+                        in: volume)
                 }
             }
             var browser = try await hub.surfer()

@@ -309,7 +309,8 @@ struct PagePastTests {
                         ItemState(
                             id: .random(), kind: .directory, placement: placement,
                             placedBy: .unknown, placedAt: Moment(time: 1, device: device.id),
-                            placedSequence: sequence, sequence: sequence), in: volume)
+                            placedSequence: sequence, sequence: sequence), replacing: nil,
+                        in: volume)
                 }
                 for sequence in [UInt64(1), 2] {
                     try JournalTimes(transaction, volume: volume).advance(

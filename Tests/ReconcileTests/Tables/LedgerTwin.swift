@@ -136,7 +136,7 @@ final class LedgerTwin {
             volume = Identifier(high: 4, low: volume.low + 1)
             chunks.begin(in: volume)
             for operation in completed { try answers.note(operation, in: volume) }
-            for item in table.all { try transaction.put(item, in: volume) }
+            for item in table.all { try transaction.put(item, replacing: nil, in: volume) }
             for (sequence, id) in aliases {
                 guard let target = table.aliases[id] else { continue }
                 try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
