@@ -19,7 +19,7 @@ SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
 
 BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libpq-dev libsqlite3-dev pkgconf gcc python3
-TEST_DEPS = acl attr btrfs-progs davfs2 dbus e2fsprogs emacs-nox git libglib2.0-bin litmus nano plocate postgresql python3-dbusmock python3-minimal python3-venv rclone rsync sqlite3 tmux util-linux vim xfsprogs
+TEST_DEPS = acl attr btrfs-progs curl davfs2 dbus e2fsprogs emacs-nox git haproxy libglib2.0-bin litmus nano plocate postgresql python3-dbusmock python3-minimal python3-venv rclone rsync sqlite3 tmux util-linux vim xfsprogs
 DEB_DEPS = debhelper dpkg-dev
 DEB_TEST_DEPS = appstream debootstrap lintian systemd
 # The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; they
@@ -38,7 +38,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-seen bench-move bench-pages bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents desktop-root test-desktop test-office clean
+.PHONY: help run demo deps test-deps build programs test test-hubs bench bench-hostile bench-seen bench-hub bench-move bench-pages bench-million soak chaos fuzz check advisories format install uninstall deb test-deb container test-container test-pages test-agents desktop-root test-desktop test-office clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -73,6 +73,9 @@ $(ICU): Packaging/icu-data
 test: test-deps ## run every test; fail also when one leaves a mount, process or file behind
 	Tests/run
 
+test-hubs: test-deps ## run the tests of devices with two hubs for each one, on PostgreSQL and S3, behind haproxy
+	CONCORD_TEST_LEDGER=postgres CONCORD_TEST_BLOBS=s3 CONCORD_TEST_HUBS=2 Tests/run --filter '^SyncTests\.'
+
 # The hub's pages in a real browser. PyPI has axe, which judges accessibility, only inside of another package.
 test-pages: build ## use the hub's pages in Chromium: accessibility, policy, keyboard, without JavaScript
 	@Packaging/install-missing chromium chromium-driver fonts-dejavu-core python3-venv
@@ -104,6 +107,12 @@ bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connect
 
 bench-seen: build ## measure how soon a document that is opened on one device is shown as open on another
 	Tests/Bench/seen-elsewhere.py $(BIN)/concord
+
+# BENCH_HUB has further options (Tests/Bench/hub.py --help), as "--check 1000000 --items 1000000".
+BENCH_HUB ?=
+
+bench-hub: build test-deps ## measure commits, feeds and joins: an embedded hub, one to three on PostgreSQL and S3, with 1 ms added
+	Tests/Bench/hub.py --concord $(BIN)/concord --history $(BENCH_HISTORY) $(BENCH_HUB)
 
 bench-pages: build test-deps ## measure how long a hub takes for the pages of a volume with ITEMS (1000000) items
 	Tests/Bench/pages.py $(BIN)/concord $(ITEMS)

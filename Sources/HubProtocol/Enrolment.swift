@@ -85,8 +85,8 @@ package struct EpochAnswer: Codable, Hashable, Sendable {
     package init(epoch: UInt32) { self.epoch = epoch }
 }
 
-/// The answer of `POST /v1/devices/self/token`: the device's next token. The previous token stays
-/// valid for one more day.
+/// The answer of `POST /v1/devices/self/token`: the device's next token. The previous token ends
+/// when this one is renewed, so that a device which stopped before it stored the answer can go on.
 package struct TokenAnswer: Codable, Hashable, Sendable {
     package var token: String
 

@@ -12,7 +12,7 @@ package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
         case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
             .leases, .page, .links:
             true
-        case .chunks, .commit, .holding, .edit, .pageForm, .makeLink: self != .reader
+        case .chunks, .commit, .holding, .edit, .grant, .pageForm, .makeLink: self != .reader
         case .changeMembers: self == .owner
         case .leave: self != .owner
         }
@@ -56,7 +56,7 @@ extension VolumeOperation {
         case .open, .have, .chunks, .read, .commit, .changes, .manifests, .feed, .holding,
             .durability, .wanted, .members, .leases, .edit, .leave:
             true
-        case .changeMembers, .page, .pageForm, .links, .makeLink: false
+        case .changeMembers, .grant, .page, .pageForm, .links, .makeLink: false
         }
     }
 }
@@ -73,6 +73,8 @@ package enum VolumeOperation: String, Sendable, CaseIterable {
     case leases
     /// Tells of documents that are open for writing.
     case edit
+    /// Asks for documents that only one device may edit.
+    case grant
     /// Adds and removes members and changes their roles.
     case changeMembers
     /// Removes the account itself from the members.
@@ -106,6 +108,7 @@ extension VolumeCall {
         case .members: .members
         case .leases: .leases
         case .links: .links
+        case .grants: .grant
         }
     }
 }

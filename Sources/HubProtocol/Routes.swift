@@ -30,7 +30,7 @@ package enum Routes {
 /// The endpoints of one volume: the last component of their paths.
 package enum VolumeCall: String, Sendable, CaseIterable {
     case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted, members,
-        leases, links
+        leases, links, grants
 }
 
 /// The HTTP headers that Concord defines.
@@ -142,4 +142,6 @@ package enum HubLimits {
     /// device is told of.
     package static let leases = 128
     package static let leasesTogether = 4096
+    /// The steps of one request about grants.
+    package static let grants = 128
 }

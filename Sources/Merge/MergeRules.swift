@@ -38,7 +38,7 @@ package struct MergeRules: Sendable {
         case notice
         /// The open waits for a moment, and the other device is asked to let go.
         case ask
-        /// Only one device may edit it. This version treats it as `ask`.
+        /// Only one device may edit it: the open fails on the others.
         case hard
     }
 
@@ -106,6 +106,8 @@ package struct MergeRules: Sendable {
                 }
             }
         }
+        // Whoever wants one editor at a time does not want that what was fenced off is merged.
+        if choice.lock == .hard, choice.automergeLine == nil { choice.automerge = .ask }
         return choice
     }
 

@@ -26,6 +26,8 @@ package enum PlantedFault: String, CaseIterable {
     case trapsAtFarDates
     /// In `.versions/@TIME`, everybody finds and reads every document.
     case opensThePast
+    /// A placeholder becomes another document's contents without its bytes.
+    case movesPlaceholders
     /// A wait for the hub ends as soon as the document is on the disk.
     case promisesTooEarly
     /// A version in `.versions` is readable for those who may read the present file.

@@ -10,13 +10,14 @@ import subprocess
 # The targets that the figures of two runs can be divided by, because they are the same programs in both.
 BASES = ("mirror", "disk")
 BAR, GAP, LEFT, WIDTH = 14, 10, 210, 640
-COLOURS = {"disk": "#8a8a8a", "mirror": "#5b8db8", "mirror-uring": "#3d6a94", "concord": "#d9822b",
+COLOURS = {"embedded": "#8a8a8a", "postgres": "#d9822b", "delayed": "#e8b27d", "two-hubs": "#5b8db8",
+           "three-hubs": "#3d6a94", "two-delayed": "#a9c3d9", "disk": "#8a8a8a", "mirror": "#5b8db8", "mirror-uring": "#3d6a94", "concord": "#d9822b",
            "concord-uring": "#b5651d", "before": "#e8b27d"}
 OTHER_COLOUR = "#9a7bb0"
 
 
 class Results:
-    """Tables of medians. Each has a title, a unit, and rows {what: {target: value}}; lower is better."""
+    """Tables of medians. Each has a title, a unit, and rows {what: {target: value}}; lower is usually better."""
 
     def __init__(self, concord):
         version = subprocess.run([concord, "--version"], capture_output=True, text=True).stdout.strip() \
@@ -27,8 +28,8 @@ class Results:
             "memory": memory(), "concord": version}
         self.tables = []
 
-    def add(self, title, unit, rows):
-        self.tables.append({"title": title, "unit": unit, "rows": rows})
+    def add(self, title, unit, rows, better="shorter"):
+        self.tables.append({"title": title, "unit": unit, "rows": rows, "better": better})
 
     def save(self, path):
         with open(path, "w") as file:
@@ -83,7 +84,7 @@ def picture(table, machine):
         f'viewBox="0 0 {WIDTH} {y + 6}" font-family="sans-serif" font-size="10" fill="#222">\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n'
         f'<text x="10" y="18" font-size="13">{html.escape(table["title"])}</text>\n'
-        f'<text x="10" y="33">{html.escape(table["unit"])}; shorter is better</text>\n'
+        f'<text x="10" y="33">{html.escape(table["unit"])}; {table["better"]} is better</text>\n'
         f'<text x="10" y="47" fill="#666">{html.escape(about)}</text>\n' + "\n".join(lines) + "\n</svg>\n")
 
 

@@ -14,7 +14,7 @@ struct ContentTimeline {
 
     mutating func follow(_ event: Event, _ verb: Verb, began: Int) {
         switch verb {
-        case .read, .hold, .wait, .pin, .unpin, .evict, .makeDirectory, .date: return
+        case .read, .visit, .hold, .wait, .pin, .unpin, .evict, .makeDirectory, .date: return
         case .save(let path, let way, _, _) where [.inPlace, .replace].contains(way):
             add(event, path, began)
         case .change(let path, _, _): add(event, path, began)

@@ -13,7 +13,7 @@ struct DevicePrograms {
     let readers: DispatchGroup
 
     private var root: String { "\(site.volume.path)/r\(round)" }
-    private func place(_ path: String) -> String { "\(root)/\(path)" }
+    func place(_ path: String) -> String { "\(root)/\(path)" }
     /// The name includes the round, because the numbers of actions repeat.
     private var writer: String { "\(site.name)r\(round)" }
 
@@ -106,6 +106,7 @@ struct DevicePrograms {
         case .think(let milliseconds):
             usleep(UInt32(milliseconds * 1_000))
             event.outcome = "beside"
+        case .visit(let path): visit(path, &event)
         case .wait(let path, let durability): try wait(path, durability, &event)
         case .restore(let path, let back): try restore(path, back, &event)
         case .rewind(let path, let seconds): rewind(path, seconds, &event)
@@ -257,7 +258,7 @@ extension Verb {
             .package(let path, _, _), .transact(let path, _), .purge(let path),
             .read(let path), .hold(let path, _), .wait(let path, _), .restore(let path, _),
             .rewind(let path, _), .date(let path, _), .evict(let path), .pin(let path),
-            .unpin(let path):
+            .unpin(let path), .visit(let path):
             [path]
         case .rename(let from, let to), .exchange(let from, let to), .link(let from, let to):
             [from, to]

@@ -89,9 +89,9 @@ struct OwnTreeJudge {
         if case .rewind(let path, let seconds) = verb { return rewind(event, path, seconds) }
         timeline.follow(event, verb, began: beginning(of: event))
         // POSIX does not say when the product's own tools may refuse; `hold` reads in parallel with
-        // others.
+        // others, and a link shows what the hub has by then.
         switch verb {
-        case .hold: return
+        case .hold, .visit: return
         case .wait, .restore, .evict, .pin, .unpin, .purge: if !event.isOK { return }
         default: break
         }

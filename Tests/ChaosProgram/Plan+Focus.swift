@@ -5,6 +5,8 @@ extension Plan {
     enum Focus: String, CaseIterable, Sendable {
         /// Contents that have just been saved are evicted.
         case evictions
+        /// A document that is not on the device is moved over another one.
+        case placeholders
         /// A store is rolled back to a time before a save of which the hub had been waited for
         /// while it could not be reached.
         case promises
@@ -56,6 +58,11 @@ extension Plan {
         let verbs: [Verb]
         switch focus {
         case .evictions: verbs = [save(path), .evict(path), .read(path)]
+        case .placeholders:
+            verbs =
+                [save(new), save(new + "b")]
+                + [.wait(new, durability: "hub"), .wait(new + "b", durability: "hub")]
+                + [.evict(new), .evict(new + "b"), .rename(new + "b", new)]
         case .promises:
             verbs = [
                 .keep, .line(.stall), save(new), .wait(new, durability: "hub"), .rollBack,

@@ -34,6 +34,9 @@ struct Planted {
             "evictsUnconfirmed", "keep 1", [.signedOut, .quotaUsedUp], with: [.evictions],
             breaks: [.lost, .told, .tree, .unsettled, .invented, .unreadable]),
         Fault(
+            "movesPlaceholders", "keep 8", [], with: [.placeholders],
+            breaks: [.tree, .lost, .unreadable, .told]),
+        Fault(
             "purgesWhatWaits", "keep 4", [], with: [.purges],
             breaks: [.unsettled, .tree, .lost]),
         Fault(

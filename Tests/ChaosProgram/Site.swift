@@ -21,7 +21,7 @@ final class Site: @unchecked Sendable {
     /// out. A store that comes back, or a copy that the hub does not know yet, still has it.
     private var hasSignedOut = false
     /// Whether its store came back from a copy in this round. A device whose clock says that its
-    /// token is a week old renews it, and the one in the copy ends a day later.
+    /// token is a week old renews it, and the one in the copy ends with the next renewal.
     private var hasComeBack = false
     /// The device of which this one is a copy.
     private let original: Site?
@@ -30,6 +30,8 @@ final class Site: @unchecked Sendable {
     private let disk: LossyDisk
     private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess
+    /// Where visitors of links reach the hub.
+    var hubAddress: String { hub.address }
     /// The proxy's address, and that of the device of which this one is a copy.
     private let addresses: Set<String>
 

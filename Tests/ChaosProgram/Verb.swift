@@ -60,6 +60,8 @@ enum Verb: Hashable, Sendable {
     /// Gives a file this date, in seconds since 1970, as an archive or a camera does.
     case date(String, seconds: Int)
     case read(String)
+    /// Shares a document by a link, opens it without an account, and revokes it.
+    case visit(String)
     /// The programs of the device do nothing for this time.
     case think(milliseconds: Int)
     /// Reads half of a file, and after this time the other half, through the same handle.
@@ -130,6 +132,7 @@ enum Verb: Hashable, Sendable {
         case .link(let from, let to): ["link", from, to]
         case .date(let path, let seconds): ["date", path, "\(seconds)"]
         case .read(let path): ["read", path]
+        case .visit(let path): ["visit", path]
         case .think(let milliseconds): ["think", "\(milliseconds)"]
         case .hold(let path, let milliseconds): ["hold", path, "\(milliseconds)"]
         case .wait(let path, let durability): ["wait", path, durability]
@@ -192,6 +195,7 @@ enum Verb: Hashable, Sendable {
         case "mkdir": self = .makeDirectory(path)
         case "rmdir": self = .removeDirectory(path)
         case "read": self = .read(path)
+        case "visit": self = .visit(path)
         case "evict": self = .evict(path)
         case "purge": self = .purge(path)
         case "quota":

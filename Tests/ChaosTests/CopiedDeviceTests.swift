@@ -53,9 +53,28 @@ import Testing
         #expect(told("sign-out", parent: "B1 of the device") == [.conflict])
     }
 
+    /// A rewind has given the document contents that were replaced before, on one of the devices.
+    @Test("contents that were brought back are a version that nobody had seen")
+    func broughtBack() {
+        func told(parents: [String]) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.save("dev0", "shared/b", "B1")
+            told.save("dev0", "shared/b", "B3", base: "B1")
+            told.act("dev0", "change shared/b append 10", content: "B2", base: "B1")
+            for actor in ["dev0", "dev1"] { told.version(actor, "shared/b", "B3") }
+            settle(
+                &told, "shared/b", conflict: "B1", current: "B2", parents: ["B3"],
+                conflictParents: parents)
+            return told.violations.filter { $0 == .conflict }
+        }
+        #expect(told(parents: ["B3"]) == [])
+        #expect(told(parents: []) == [.conflict])
+    }
+
     private func settle(
         _ told: inout HandWrittenHistory, _ path: String, conflict: String, _ rows: [String] = [],
-        current: String, _ currentRows: [String] = [], parents: [String] = []
+        current: String, _ currentRows: [String] = [], parents: [String] = [],
+        conflictParents: [String] = []
     ) {
         for actor in ["dev0", "dev1"] {
             told.found(actor, path, current)
@@ -65,7 +84,7 @@ import Testing
                 told.add(.version, actor) {
                     ($0.path, $0.content, $0.writers, $0.detail) = (path, content, content, kind)
                     ($0.document, $0.version, $0.rows) = ("document of \(path)", content, rows)
-                    $0.parents = kind == "current" ? parents : []
+                    $0.parents = kind == "current" ? parents : conflictParents
                 }
             }
         }

@@ -33,6 +33,26 @@ import Testing
         #expect(!isLeak(mode: "600", reader: "news", after: "rewind own0 3"))
     }
 
+    @Test("finds a link that leads to a document after it was revoked, or to other contents")
+    func visited() {
+        func kinds(_ outcome: String, content: String = "A1", fault: String? = nil)
+            -> [Violation.Kind]
+        {
+            self.kinds { told in
+                told.save("dev0", "own0/a", "A1")
+                if let fault { told.add(.fault, "hub") { $0.verb = [fault] } }
+                told.act("dev0", "visit own0/a", content: content, outcome: outcome)
+                for device in ["dev0", "dev1"] { told.found(device, "own0/a", "A1") }
+                told.found("dev1", "own0", nil, "directory 755")
+            }
+        }
+        #expect(kinds("ok") == [])
+        #expect(kinds("ok", content: "X") == [.invented])
+        #expect(kinds("still open") == [.leaked])
+        #expect(!kinds("still open", fault: "roll-back").contains(.leaked))
+        #expect(kinds("status 404") == [])
+    }
+
     @Test("finds that a user knows of a version, by its id or its number") func told() {
         func kinds(_ reader: String, _ change: (inout Event) -> Void) -> [Violation.Kind] {
             self.kinds { told in

@@ -36,7 +36,7 @@ struct MemberTests {
             let isReader = role == .reader
             switch operation {
             case .page, .links: return isLimited ? .forbidden : nil
-            case .pageForm, .makeLink: return isReader || isLimited ? .forbidden : nil
+            case .pageForm, .makeLink, .grant: return isReader || isLimited ? .forbidden : nil
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
                 .leases:
                 return nil
@@ -122,6 +122,9 @@ struct MemberTests {
                 let document = LeaseRequest.Document(item: item, use: .edits, age: 0)
                 return try await call(
                     .leases, try json(LeaseRequest(number: 1, documents: [document])))
+            case .grant:
+                let step = GrantRequest.Step(.take, item, number: 1)
+                return try await call(.grants, try json(GrantRequest(steps: [step])))
             case .changeMembers:
                 _ = try await hub.device(of: "carl")
                 return try await call(

@@ -175,7 +175,8 @@ struct PostgresTests {
                 try transaction.execute("UPDATE facts SET value = value + 1 WHERE name = 'a'", [])
             }
             _ = try await (first, second)
-            #expect(meeting.count == 3)
+            // The second attempt can meet the other transaction again before that one continues.
+            #expect(meeting.count >= 3)
             let values = try await ledger.read { try [$0.fact("a"), $0.fact("b")] }
             #expect(values == [2, 2])
             try ledger.close()

@@ -90,7 +90,10 @@ struct RefusalTests {
                 #expect(reply.status == 405)
                 #expect(reply.values(of: "Allow") == ["POST"])
             }
-            for call in [VolumeCall.commit, .have, .chunks, .read, .manifests, .holding, .leases] {
+            let calls: [VolumeCall] = [
+                .commit, .have, .chunks, .read, .manifests, .holding, .leases, .grants,
+            ]
+            for call in calls {
                 let reply = try await Wire.send(
                     device.path(call), [], token: device.token, type: "text/plain")
                 #expect(reply.status == 415, "\(call)")
@@ -105,7 +108,7 @@ struct RefusalTests {
                 "{\"revisions\": [\"zz\"]}", "{\"revisions\": [1]}", "{\"name\": 5}",
                 String(repeating: "[", count: 100_000),
             ]
-            for call in [VolumeCall.commit, .manifests, .holding, .durability, .leases] {
+            for call in [VolumeCall.commit, .manifests, .holding, .durability, .leases, .grants] {
                 for body in bad {
                     let reply = try await Wire.send(
                         device.path(call), bytes(body), token: device.token, type: ContentType.json)

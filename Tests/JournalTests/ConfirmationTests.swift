@@ -130,7 +130,10 @@ struct ConfirmationTests {
         try journal.write { t in
             try t.run("DROP TABLE witnesses", [])
             try t.run("DROP TABLE confirmations", [])
-            for table in ["owners", "sessions", "name_changes", "directory_owners", "unfinished"] {
+            for table in [
+                "owners", "sessions", "name_changes", "directory_owners", "unfinished", "grants",
+                "fences",
+            ] {
                 try t.run("DROP TABLE \(table)", [])
             }
             try t.run("DROP INDEX mirror_place", [])

@@ -171,7 +171,10 @@ struct OpeningTests {
             }
             try transaction.run("DROP TABLE witnesses", [])
             try transaction.run("DROP TABLE confirmations", [])
-            for table in ["owners", "sessions", "name_changes", "directory_owners", "unfinished"] {
+            for table in [
+                "owners", "sessions", "name_changes", "directory_owners", "unfinished", "grants",
+                "fences",
+            ] {
                 try transaction.run("DROP TABLE \(table)", [])
             }
             try transaction.run("DROP INDEX mirror_place", [])

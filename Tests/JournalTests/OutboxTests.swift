@@ -36,6 +36,37 @@ struct OutboxTests {
         #expect(try numbers() == [3, 4, 5])
     }
 
+    @Test func operationsCarryTheTokenOfTheGrantThatTheyWereMadeUnder() throws {
+        let (granted, free) = (Identifier.random(), Identifier.random())
+        try journal.write { t in
+            try GrantRows.set(7, of: granted, t)
+            try GrantRows.fence(1, of: granted, t)
+            try GrantRows.fence(2, of: free, t)
+            // The document is granted again, and another save gets its number.
+            try GrantRows.set(9, of: granted, t)
+            try GrantRows.fence(3, of: granted, t)
+            try GrantRows.remove(7, of: granted, t)
+        }
+        try journal.close()
+        let journal = try Journal.open(path: scratch.path)
+        #expect(try journal.read { try $0.hub.grants().map(\.token) } == [9])
+        #expect(try journal.read { try $0.hub.fences(from: 0) } == [1: 7, 3: 9])
+        #expect(try journal.read { try $0.hub.fences(from: 2) } == [3: 9])
+        try journal.write { t in
+            try GrantRows.reassign(granted, to: free, t)
+            try GrantRows.removeFences(upTo: 1, t)
+        }
+        #expect(try journal.read { try $0.hub.grant(of: free) } == 9)
+        #expect(try journal.read { try $0.hub.fences(from: 0) } == [3: 9])
+        try journal.write { t in
+            try GrantRows.remove(9, of: free, t)
+            try t.emptyOutbox()
+        }
+        #expect(try journal.read { try $0.hub.grants().isEmpty })
+        #expect(try journal.read { try $0.hub.fences(from: 0).isEmpty })
+        try journal.close()
+    }
+
     /// SQLite has no unsigned integers: a number above its largest one must not become negative.
     @Test(arguments: OutboxTests.highNumbers)
     func aHighNumberIsHigherThanAll(number: UInt64) throws {

@@ -55,6 +55,13 @@ import Testing
         #expect(rules.makesWait(at: components("a/x")) && !rules.makesWait(at: components("x")))
     }
 
+    @Test("what was fenced off is merged only if the rules say so") func hardLocksAndMerging() {
+        #expect(choice("a.md", "*.md lock=hard\n").automerge == .ask)
+        #expect(choice("a.md", "* automerge=on\n*.md lock=hard\n").automerge == .on)
+        #expect(choice("a.md", "*.md lock=hard\n*.md !lock\n").automerge == .on)
+        #expect(choice("a.md", "*.md lock=ask\n").automerge == .on)
+    }
+
     @Test("later lines win setting by setting, and the choice names their numbers") func later() {
         let choice = choice("a/x.md", "* automerge=ask\n*.md merge=union\na/* automerge=off\n")
         #expect(choice.driver == .union && choice.driverLine == 2)

@@ -41,6 +41,33 @@ import Testing
         }
     }
 
+    /// The copy has a token that ended when the original signed out, and signs in with a code.
+    @Test("one that has to sign in becomes a separate device, and does not sign the other one out")
+    func signedOut() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "for i in {1..4}; do echo $i > a$i; done")
+            try fleet.expectEqual()
+            try fleet.offline(0)
+            try clone(fleet, isSettled: false)
+            try fleet.online(0)
+            try fleet.shell(2, "echo y > y")
+            let (original, copy) = (fleet.devices[0], fleet.devices[2])
+            try Programs.fsctl("signout", "--force", "--at", original.path).succeed()
+            try fleet.signIn(original)
+            try fleet.settle([0, 1])
+            try fleet.online(2)
+            try wait(seconds: 30, for: "the copy to be refused") {
+                try fleet.report(copy).hub?.state == "signed out" ? true : nil
+            }
+            try fleet.signIn(copy)
+            try fleet.shell(0, "echo x > x; rm a1")
+            try fleet.expectEqual(tries: 3)
+            #expect(try fleet.names(1) == ["a2", "a3", "a4", "x", "y"])
+            #expect(try fleet.report(original).hub?.state == "up")
+            #expect(copy.said.contains("this store is a copy"))
+        }
+    }
+
     @Test("the one that was offline keeps its changes and sends them as another device")
     func offlineMeanwhile() throws {
         try Fleet.with(2) { fleet in

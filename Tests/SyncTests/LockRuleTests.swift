@@ -259,26 +259,6 @@ import Testing
             #expect(texts.sorted() == ["ann\n", "bob\n"])
         }
     }
-
-    @Test("lock=hard is treated as lock=ask, and the status says so") func hard() throws {
-        try with(rules: "plan.txt lock=hard\n") { fleet in
-            try wait(for: "the problem") {
-                try fleet.fsctl(1, "status").contains("lock=hard") ? true : nil
-            }
-            let document = try edit(fleet)
-            try expect(fleet, 1, ["ann edits"])
-            let later = try openLater(fleet)
-            try expect(fleet, 0, ["bob wants"])
-            document.close()
-            try later.awaitOpen()
-            try later.end()
-            try fleet.put(0, ".concordattributes", "plan.txt lock=ask\n")
-            try fleet.settle()
-            try wait(for: "the problem to be gone") {
-                try fleet.fsctl(1, "status").contains("lock=hard") ? nil : true
-            }
-        }
-    }
 }
 
 /// A program that opens a document for reading and writing, writes what it reads into a file

@@ -84,6 +84,8 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     package var current: Int?
     /// Who has it open on other devices; left out if nobody is known to.
     package var elsewhere: [WhoReport.Lease]?
+    /// Left out unless the rules say `lock=hard` about it.
+    package var lock: LockReport?
 
     package init(
         id: String, kind: String, state: String, durability: String, versions: Int, size: UInt64,
@@ -97,6 +99,23 @@ package struct DocumentReport: Codable, Hashable, Sendable {
         self.size = size
         self.current = current
     }
+}
+
+/// A document that only one device may edit.
+package struct LockReport: Codable, Hashable, Sendable {
+    /// One of: granted (this device may edit it now); free (it must be asked for first); refused
+    /// (when a program last asked).
+    package var state: String
+    /// Why it was refused: busy (another device has it), arriving (a newer version is on its way
+    /// here), offline (the hub could not be asked), reader (the account may only read).
+    package var reason: String?
+    /// When it was refused: nanoseconds since 1970.
+    package var since: Int64?
+    /// Who had it, if the hub has told.
+    package var user: String?
+    package var deviceName: String?
+
+    package init(state: String) { self.state = state }
 }
 
 /// The result of `status` with `entries`: the states of what is in a directory, without what is

@@ -161,6 +161,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var purposes: [String]?
     package var presenters: [Int]?
     package var `try`: Bool?
+    /// The claim holds on all devices of the volume.
+    package var everywhere: Bool?
     /// The process on whose behalf the request is made, which must be an ancestor of the client.
     package var process: Int32?
     /// The presenter's number, which the client chooses for its connection.

@@ -9,6 +9,9 @@ package struct GrantHolder: Sendable {
     package enum Event: Hashable, Sendable {
         /// Programs want to edit the document, or do not any more.
         case wanted(Identifier, Bool)
+        /// An earlier process of the device had the document under this token, and did not release
+        /// it.
+        case resumed(Identifier, token: UInt64)
         /// The hub's feed has begun, or has sent its heartbeat.
         case beat
         /// The time of `wakeTime` has come.
@@ -23,9 +26,10 @@ package struct GrantHolder: Sendable {
     }
 
     package enum Effect: Hashable, Sendable {
-        /// Ask the hub for the document, or for more time with the token that it gave. Answer with
-        /// `answered` or `failed`.
+        /// Ask the hub for the document, for what an earlier process had, or for more time with the
+        /// token that it gave. Answer with `answered` or `failed`.
         case take(UInt64, Identifier)
+        case resume(UInt64, Identifier, token: UInt64)
         case renew(UInt64, Identifier, token: UInt64)
         /// Tell the hub that the grant is not needed any more. The numbers of all requests grow.
         case release(UInt64, Identifier, token: UInt64)
@@ -50,14 +54,18 @@ package struct GrantHolder: Sendable {
 
     private struct Entry: Hashable, Sendable {
         var grant: Grant?
+        /// The token of an earlier process, until the hub has answered whether it still counts.
+        var former: UInt64?
         var sent: Sent?
         var isWanted = true
     }
 
+    /// For how long it relies on an answer, in nanoseconds.
+    private let reliance: Int64
     private var entries: [Identifier: Entry] = [:]
     private var last: UInt64 = 0
 
-    package init() {}
+    package init(reliance: Int64 = LeaseTerms.reliance) { self.reliance = reliance }
 
     /// When the next event is `woken`; nil if no time is waited for.
     package var wakeTime: Int64? { entries.values.lazy.compactMap(\.grant?.until).min() }
@@ -71,11 +79,20 @@ package struct GrantHolder: Sendable {
         entries[document]?.grant.flatMap { now < $0.until ? $0.token : nil }
     }
 
+    /// Until when the device relies on a document's grant; nil if it does not now.
+    package func end(of document: Identifier, at now: Int64) -> Int64? {
+        entries[document]?.grant.flatMap { now < $0.until ? $0.until : nil }
+    }
+
     package mutating func step(_ event: Event, at now: Int64) -> [Effect] {
         let lost = expire(at: now)
         switch event {
         case .wanted(let document, true): return lost + want(document, at: now)
         case .wanted(let document, false): return lost + giveUp(document)
+        case .resumed(let document, let token):
+            guard entries[document] == nil else { return lost }
+            entries[document] = Entry(former: token)
+            return lost + ask(document, at: now)
         case .beat: return lost + entries.keys.sorted(by: isBefore).flatMap { ask($0, at: now) }
         case .woken: return lost
         case .answered(let number, let token): return lost + take(token, number, at: now)
@@ -102,9 +119,9 @@ package struct GrantHolder: Sendable {
         guard let entry = entries[document], entry.isWanted, entry.sent == nil else { return [] }
         last += 1
         entries[document]?.sent = Sent(number: last, time: now)
-        return [
-            entry.grant.map { .renew(last, document, token: $0.token) } ?? .take(last, document)
-        ]
+        if let grant = entry.grant { return [.renew(last, document, token: grant.token)] }
+        if let former = entry.former { return [.resume(last, document, token: former)] }
+        return [.take(last, document)]
     }
 
     private mutating func giveUp(_ document: Identifier) -> [Effect] {
@@ -135,15 +152,17 @@ package struct GrantHolder: Sendable {
             let sent = entry.sent
         else { return [] }
         entries[document]?.sent = nil
+        entries[document]?.former = nil
         guard entry.isWanted else {
             // The answer to a request that nobody needs any more.
             return release(document, token) + forget(document)
         }
         guard let token else {
             entries[document] = nil
-            return [entry.grant.map { .lost(document, token: $0.token) } ?? .refused(document)]
+            let known = entry.grant?.token ?? entry.former
+            return [known.map { .lost(document, token: $0) } ?? .refused(document)]
         }
-        let until = sent.time + LeaseTerms.reliance
+        let until = sent.time + reliance
         guard now < until else {
             // The device was stopped for so long that the hub may have given it to another one.
             entries[document] = nil

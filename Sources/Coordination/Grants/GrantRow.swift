@@ -69,6 +69,15 @@ package struct GrantRow: Hashable, Sendable {
         return true
     }
 
+    /// Lets a new process of the device go on with the grant of an earlier one, whose saves it may
+    /// still have to send. Returns false if the grant is another's, or has ended.
+    package mutating func resume(_ token: UInt64, by asker: Holder, number: UInt64) -> Bool {
+        if holder == asker { return renew(token, by: asker, number: number) }
+        guard isHeld, holder.device == asker.device, token == self.token else { return false }
+        (holder, self.number) = (asker, number)
+        return true
+    }
+
     /// Ends a grant. One that has ended, or that was given again, is left alone.
     package mutating func release(_ token: UInt64, by asker: Holder, number: UInt64) {
         guard holder == asker, token == self.token, number > self.number else { return }

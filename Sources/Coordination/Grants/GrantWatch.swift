@@ -22,11 +22,13 @@ package struct GrantWatch: Sendable {
         var last: Int64
     }
 
+    /// How long a grant lasts without a sign of life, in nanoseconds.
+    private let duration: Int64
     private var sightings: [Document: Sighting] = [:]
     /// More than these are not watched, so that the memory of a hub is bounded.
     private static let limit = 65_536
 
-    package init() {}
+    package init(duration: Int64 = LeaseTerms.duration) { self.duration = duration }
 
     package var count: Int { sightings.count }
 
@@ -38,7 +40,7 @@ package struct GrantWatch: Sendable {
         if var known = sightings[document], known.row == row {
             known.last = now
             sightings[document] = known
-            return now >= known.since + LeaseTerms.duration
+            return now >= known.since + duration
         }
         if sightings.count >= GrantWatch.limit { forgetOld(at: now) }
         guard sightings.count < GrantWatch.limit else { return false }
@@ -48,6 +50,6 @@ package struct GrantWatch: Sendable {
 
     /// To be called from time to time: forgets what nobody has asked for lately.
     package mutating func forgetOld(at now: Int64) {
-        sightings = sightings.filter { now < $0.value.last + 2 * LeaseTerms.duration }
+        sightings = sightings.filter { now < $0.value.last + 2 * duration }
     }
 }

@@ -14,6 +14,7 @@ final class ClaimRequest: Sendable {
         let purpose: String
         let session: PresenterSession?
         let waits: Bool
+        let isEverywhere: Bool
     }
 
     private let accesses: [Access]
@@ -142,6 +143,7 @@ final class ClaimRequest: Sendable {
             request.presenters = [session.number]
         }
         if !requester.waits { request.try = true }
+        if requester.isEverywhere, !isPreparing { request.everywhere = true }
         return request
     }
 

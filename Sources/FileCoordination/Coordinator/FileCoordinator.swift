@@ -19,6 +19,7 @@ import Synchronization
 public final class FileCoordinator: Sendable {
     private let presenter: (any FilePresenter)?
     private let waits: Bool
+    private let scope: Scope
     private let state: Mutex<State>
 
     private struct State {
@@ -29,6 +30,17 @@ public final class FileCoordinator: Sendable {
         var turns: [ObjectIdentifier: GrantedAccess] = [:]
     }
 
+    /// Where accesses hold.
+    public enum Scope: Hashable, Sendable {
+        /// On this device.
+        case device
+        /// On all devices of the volume: presenters elsewhere are asked to save and to let go of
+        /// the documents that are written, and what others save there during the access becomes a
+        /// conflict version. The call fails if the hub cannot be asked. It is for documents, not
+        /// for directories.
+        case volume
+    }
+
     /// Distinguishes the purposes of this process from those of others.
     private static let origin = UUID().uuidString
 
@@ -37,8 +49,12 @@ public final class FileCoordinator: Sendable {
     ///     messages about these accesses, and claims that wait for its answer let them pass.
     ///   - waits: False for a coordinator that throws ``FileCoordinationError/busy`` instead of
     ///     waiting for other claims. Presenters are asked and waited for all the same.
-    public init(filePresenter: (any FilePresenter)? = nil, waits: Bool = true) {
+    ///   - scope: Where its accesses hold.
+    public init(
+        filePresenter: (any FilePresenter)? = nil, waits: Bool = true, scope: Scope = .device
+    ) {
         self.waits = waits
+        self.scope = scope
         presenter = filePresenter
         let suffix = filePresenter.map { "presenter \(UInt(bitPattern: ObjectIdentifier($0)))" }
         state = Mutex(
@@ -127,7 +143,7 @@ extension FileCoordinator {
     ) -> ClaimRequest {
         let requester = ClaimRequest.Requester(
             purpose: purposeIdentifier, session: presenter.flatMap(PresenterTable.session(of:)),
-            waits: waits)
+            waits: waits, isEverywhere: scope == .volume)
         let number = MountConnection.nextNumber()
         let request = ClaimRequest(accesses, requester, isPreparing: isPreparing) {
             [self] outcome in

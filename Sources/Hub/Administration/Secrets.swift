@@ -52,10 +52,6 @@ package enum Secret {
     /// How long a token is valid, in nanoseconds. A device that was away for longer needs a new
     /// code.
     static let tokenTime: Int64 = 90 * 86_400_000_000_000
-    /// How long a token stays valid after it was renewed, in nanoseconds, so that a device that
-    /// stopped before it stored the new token can ask again.
-    static let renewedTime: Int64 = 86_400_000_000_000
-
     /// The longest time in nanoseconds that a renewed token may take over from the one before it.
     /// More than this was said by a clock that was ahead.
     private static let inheritedTime: Int64 = 365 * 86_400_000_000_000

@@ -51,6 +51,10 @@ package final class Feeds: Sendable {
         all().contains { $0.process == process && $0.caller.device == device }
     }
 
+    func isListening(_ device: Identifier) -> Bool {
+        all().contains { $0.caller.device == device }
+    }
+
     /// Asks all listeners of the device whether they are still alive, because `process` claims to
     /// be the device.
     func ask(_ device: Identifier, beside process: Identifier) {

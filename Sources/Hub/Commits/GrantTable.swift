@@ -73,6 +73,17 @@ struct GrantTable {
         return true
     }
 
+    /// - Returns: Whether a new process of the device goes on with its grant.
+    func resume(
+        _ item: Identifier, _ token: UInt64, by asker: GrantRow.Holder, number: UInt64
+    ) throws -> Bool {
+        guard var row = try row(of: item), row.resume(token, by: asker, number: number) else {
+            return false
+        }
+        try set(row, of: item)
+        return true
+    }
+
     func release(
         _ item: Identifier, _ token: UInt64, by asker: GrantRow.Holder, number: UInt64
     ) throws {
@@ -80,6 +91,21 @@ struct GrantTable {
         let before = row
         row.release(token, by: asker, number: number)
         if row != before { try set(row, of: item) }
+    }
+
+    /// Ends the grants of an account's devices in the volume, because its role has changed.
+    func release(of account: Identifier) throws {
+        try transaction.execute(
+            """
+            UPDATE grants SET held = 0 WHERE volume = $1 AND held = 1
+            AND device IN (SELECT id FROM devices WHERE account = $2)
+            """, [.id(volume), .id(account)])
+    }
+
+    /// Ends the grants of a device that was signed out.
+    static func release(of device: Identifier, _ transaction: any LedgerTransaction) throws {
+        try transaction.execute(
+            "UPDATE grants SET held = 0 WHERE device = $1 AND held = 1", [.id(device)])
     }
 
     /// Whether an edit may become the current version (`GrantRow.admits`).

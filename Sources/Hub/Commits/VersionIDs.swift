@@ -31,7 +31,7 @@ struct VersionIDs {
         else {
             return refusal("Another version has this version's id.", revision.id)
         }
-        guard try item(of: revision.id) == canonical(entry.item) else {
+        guard try item(of: revision.id) == transaction.canonical(entry.item, in: volume) else {
             return refusal("This version is another item's.", revision.id)
         }
         return nil
@@ -45,14 +45,5 @@ struct VersionIDs {
         try transaction.row(
             "SELECT item FROM revisions WHERE volume = $1 AND id = $2",
             [.id(volume), .id(version)])?.id(0)
-    }
-
-    /// The item into which the named one was unified.
-    private func canonical(_ item: Identifier) throws -> Identifier {
-        var (item, seen) = (item, Set<Identifier>())
-        while seen.insert(item).inserted, let next = try transaction.alias(of: item, in: volume) {
-            item = next
-        }
-        return item
     }
 }

@@ -145,8 +145,8 @@ extension Description {
           "/v1/devices/self/token": {
             "post": {
               "operationId": "renewToken",
-              "summary": "Renews the device's token. The old one stays valid for one more day; a \#
-        token that is never renewed is valid for 90 days.",
+              "summary": "Renews the device's token. The old one ends when the new one is \#
+        renewed; a token that is never renewed is valid for 90 days.",
               "responses": {
                 "200": {
                   "description": "The new token.",

@@ -13,7 +13,7 @@ enum Description {
           "security": [{"token": []}],
           "paths": {\(members(paths)), \(members(VolumeDescription.paths)),
             \(members(MemberDescription.paths)), \(members(LeaseDescription.paths)),
-            \(members(LinkDescription.paths))},
+            \(members(LinkDescription.paths)), \(members(GrantDescription.paths))},
           "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": {
@@ -31,7 +31,7 @@ enum Description {
             "responses": \(responses),
             "schemas": {\(members(schemas)), \(members(ItemDescription.schemas)),
               \(members(MemberDescription.schemas)), \(members(LeaseDescription.schemas)),
-              \(members(LinkDescription.schemas))}
+              \(members(LinkDescription.schemas)), \(members(GrantDescription.schemas))}
           }
         }
         """

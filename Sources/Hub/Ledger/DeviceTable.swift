@@ -42,19 +42,14 @@ package struct DeviceTable {
             [.digest(token), .id(device), .integer(expires)])
     }
 
-    /// Replaces a token by a new one; the old one stays valid for a short time. All other tokens of
-    /// the device end, so if two processes have the same token, the one that renews it last keeps
-    /// the device.
+    /// Adds a token that replaces another one. The old one ends when the new one is renewed, which
+    /// shows that the device has it. All other tokens of the device end now, so if two processes
+    /// have the same token, the one that renews it last keeps the device.
     package func renew(
-        _ old: Digest, as new: Digest, of device: Identifier, expires: Int64, oldExpires: Int64
+        _ old: Digest, as new: Digest, of device: Identifier, expires: Int64
     ) throws {
         try transaction.execute(
             "DELETE FROM tokens WHERE device = $1 AND hash <> $2", [.id(device), .digest(old)])
-        try transaction.execute(
-            """
-            UPDATE tokens SET expires = $1
-            WHERE hash = $2 AND (expires IS NULL OR expires > $1)
-            """, [.integer(oldExpires), .digest(old)])
         try addToken(new, device: device, expires: expires)
     }
 

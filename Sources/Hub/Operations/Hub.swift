@@ -1,5 +1,6 @@
 import CLinux
 import ChunkStore
+import Coordination
 import Glibc
 import HubProtocol
 import Logging
@@ -16,6 +17,7 @@ package final class Hub: Sendable {
     package let clock: @Sendable () -> Int64
     package let feeds = Feeds()
     package let leases: Leases
+    package let grants: Grants
     /// A move of this hub to another place.
     let move: MoveWatch
     package let metrics = Metrics()
@@ -93,6 +95,9 @@ package final class Hub: Sendable {
         self.log = log
         self.clock = clock
         leases = Leases(ledger, feeds, uptime: uptime)
+        grants = Grants(
+            ledger, feeds, duration: GrantTimes.shortened ?? LeaseTerms.duration, clock: clock,
+            uptime: uptime)
         move = MoveWatch(uptime: uptime)
         self.limits = limits
         turns = RoundRobinLock(places: ledger.parallelWrites)

@@ -9,11 +9,16 @@ extension Hub {
 package struct HubDevices: Sendable {
     let hub: Hub
 
+    /// Tokens that the device has already end, unless one of its processes has an open feed. Then
+    /// this request may come from a copy of its store: both get valid tokens, and `Processes` finds
+    /// out which one is the device. Otherwise each would sign the other one out, again and again.
+    ///
     /// - Parameter address: The client's address, which is limited after too many wrong codes.
     package func enrol(
         _ request: EnrolRequest, from address: String, as use: TokenUse = .device
     ) async throws -> EnrolAnswer {
         let time = hub.clock()
+        let isInUse = hub.feeds.isListening(request.device)
         try request.deviceName.checkName(of: "device")
         return try await countingWrong("codes", from: address, at: time) {
             try await hub.ledger.write { transaction in
@@ -26,7 +31,8 @@ package struct HubDevices: Sendable {
                     _ = try transaction.membership.shared(wanted, owner: owner, with: account)
                 }
                 return try transaction.enrolled(
-                    request.device, named: request.deviceName, account: account, for: use, at: time)
+                    request.device, named: request.deviceName, account: account, for: use,
+                    keepingTokens: isInUse, at: time)
             }
         }
     }
@@ -115,8 +121,7 @@ package struct HubDevices: Sendable {
             }
             let expires = Secret.expiry(at: time, renewing: try transaction.devices.expiry(of: old))
             try transaction.devices.renew(
-                old, as: Secret.hash(token: new), of: caller.device, expires: expires,
-                oldExpires: time + Secret.renewedTime)
+                old, as: Secret.hash(token: new), of: caller.device, expires: expires)
         }
         return TokenAnswer(token: new)
     }
@@ -135,13 +140,18 @@ package struct HubDevices: Sendable {
             guard try transaction.devices.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            return try transaction.devices.revoke(device, at: time)
+            let revoked = try transaction.devices.revoke(device, at: time)
+            for device in revoked { try GrantTable.release(of: device, transaction) }
+            return revoked
         }
         for device in revoked { endFeeds(of: device) }
     }
 
     package func signOut(_ caller: Caller) async throws {
-        try await hub.ledger.write { try $0.devices.removeTokens(of: caller.device) }
+        try await hub.ledger.write { transaction in
+            try transaction.devices.removeTokens(of: caller.device)
+            try GrantTable.release(of: caller.device, transaction)
+        }
         endFeeds(of: caller.device)
     }
 
@@ -160,7 +170,8 @@ package struct HubDevices: Sendable {
 extension LedgerTransaction {
     func enrolled(
         _ device: Identifier, named name: String, account id: Identifier,
-        from parent: Identifier? = nil, for use: TokenUse = .device, at time: Int64
+        from parent: Identifier? = nil, for use: TokenUse = .device, keepingTokens: Bool = false,
+        at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
             throw Failure(.code, "The account of this code was removed.")
@@ -175,7 +186,7 @@ extension LedgerTransaction {
         }
         let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)
-        try devices.removeTokens(of: device)
+        if !keepingTokens { try devices.removeTokens(of: device) }
         try devices.addToken(
             Secret.hash(token: token), device: device, expires: time + use.lifetime)
         let volumes = try membership.visible(to: id).map(VolumeName.init)

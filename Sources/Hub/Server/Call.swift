@@ -106,6 +106,11 @@ struct Call {
             try await hub.leases.tell(told, in: volume, from: try id(.process), for: caller)
             return Call.json(Done())
         case .leases: return Call.json(try await hub.leases.list(in: volume, for: caller))
+        case .grants:
+            let asked: GrantRequest = try await decoded()
+            return Call.json(
+                try await hub.grants.answer(
+                    asked, in: volume, from: try id(.process), for: caller))
         case .links where request.method == .post:
             let wanted: ShareLinkRequest = try await decoded()
             guard servesLinks || wanted.change == .revoke else {

@@ -217,7 +217,7 @@ extension Transaction {
 
     /// Forgets the hub, except for what was agreed on with it.
     package func leaveHub() throws(VolumeError) {
-        for table in ["outbox", "unsent", "holdings"] { try run("DELETE FROM \(table)", []) }
+        for table in HubTables.forgotten { try run("DELETE FROM \(table)", []) }
         try run("DELETE FROM mirror WHERE base IS NULL", [])
         try run("UPDATE mirror SET remote = NULL, state = 0, sequence = 0", [])
     }
@@ -242,7 +242,7 @@ extension Transaction {
     }
 
     package func emptyOutbox() throws(VolumeError) {
-        try run("DELETE FROM outbox", [])
+        for table in ["outbox", "fences"] { try run("DELETE FROM \(table)", []) }
     }
 
     package func removeOutbox(upTo number: UInt64) throws(VolumeError) {

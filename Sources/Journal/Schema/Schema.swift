@@ -6,6 +6,7 @@ enum Schema {
     /// Step 0 turns an empty database into version 1. A step that was released is never changed.
     static let steps: [String] = [
         first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh,
+        twelfth,
     ]
 
     static var version: Int32 { Int32(steps.count) }
@@ -284,6 +285,19 @@ enum Schema {
             lost INTEGER,
             size INTEGER,
             modified INTEGER
+        ) STRICT;
+        """
+
+    // The documents that this device alone may edit, and the operations that were made under such a
+    // grant.
+    private static let twelfth = """
+        CREATE TABLE grants (
+            item BLOB PRIMARY KEY NOT NULL CHECK (length(item) = 16),
+            token INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE fences (
+            operation INTEGER PRIMARY KEY,
+            token INTEGER NOT NULL
         ) STRICT;
         """
 }

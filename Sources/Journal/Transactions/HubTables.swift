@@ -3,6 +3,9 @@
 /// reader.
 package struct HubTables {
     let reader: Reader
+
+    /// The tables that are emptied when the volume leaves the hub.
+    static let forgotten = ["outbox", "unsent", "holdings", "grants", "fences"]
 }
 
 extension Reader {

@@ -1,6 +1,7 @@
 import CLinux
 import Coordination
 import Glibc
+import Model
 import Synchronization
 import SystemCalls
 import Volume
@@ -29,6 +30,8 @@ final class Handle: Sendable {
     /// The claim for which presenters have relinquished the document, until it is closed or its
     /// time is over.
     let claim: ClaimID?
+    /// The document that only this device may edit while it is open.
+    let document: Identifier?
     /// The file's change stamp when it was opened for writing; nil if no claim or presenter
     /// existed.
     let before: ChangeStamp?
@@ -41,7 +44,8 @@ final class Handle: Sendable {
         node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
         writes: Bool, sight: SeenVersions.Sight, isShared: Bool, isCreator: Bool,
         preImages: PreImageLog?,
-        lease: UInt64?, claim: ClaimID?, before: ChangeStamp?, contents: PlaceholderFile?,
+        lease: UInt64?, claim: ClaimID?, document: Identifier?, before: ChangeStamp?,
+        contents: PlaceholderFile?,
         real: Int32
     ) {
         self.node = node
@@ -56,6 +60,7 @@ final class Handle: Sendable {
         self.preImages = preImages
         self.lease = lease
         self.claim = claim
+        self.document = document
         self.before = before
         self.contents = contents
         self.real = Mutex(real)

@@ -38,23 +38,23 @@ final class OpenFiles: RequestGroup {
             let node = try tree.node(id)
             let opening = try Opening(
                 self, node, try tree.descriptor(node), flags: flags, caller: request.caller)
-            let mayAwaitEditors = mayAwaitEditors(opening)
-            if !mayAwaitEditors, claims.isFree(node, opening.access), opening.takeLease() {
+            let mayAwaitOthers = mayAwaitOthers(opening)
+            if !mayAwaitOthers, claims.isFree(node, opening.access), opening.takeLease() {
                 return try proceed(request, opening)
             }
-            WaitingOpen(request, opening, mayAwaitEditors: mayAwaitEditors).begin()
+            WaitingOpen(request, opening, mayAwaitOthers: mayAwaitOthers).begin()
         }
     }
 
-    /// Whether another device may edit the document, and its rules say that an open for writing
-    /// waits for that.
-    private func mayAwaitEditors(_ opening: Opening) -> Bool {
+    /// Whether its rules may say that an open for writing waits for editors on other devices, or
+    /// for the hub's grant.
+    private func mayAwaitOthers(_ opening: Opening) -> Bool {
         let guarded = volume.openDocuments.guarded
         guard guarded.isAny, opening.access.isWriting, claims.arbitration.settings.isOn,
             !callers.isApplier(opening.caller),
             let path = tree.nodes.path(of: opening.node)
         else { return false }
-        return guarded.mayHold(path)
+        return guarded.mayHold(path) || guarded.grants.mayHold(path)
     }
 
     /// Continues an open that was granted.
@@ -163,7 +163,8 @@ final class OpenFiles: RequestGroup {
             if tree.isMapped(handle.file) { tree.nodes.insert(.mapped, into: handle.node) }
             tree.nodes.countSharedWriter(handle.state, by: -1)
         }
-        leave(handle.state, lease: handle.lease, claim: handle.claim)
+        leave(
+            handle.state, lease: handle.lease, claim: handle.claim, document: handle.document)
         tree.nodes.endUse(of: handle.node, handle.state)
         return true
     }
@@ -185,9 +186,11 @@ final class OpenFiles: RequestGroup {
         }
     }
 
-    /// Releases the implicit lease and the claim of a handle, or of an open that has failed.
-    func leave(_ state: OpenState, lease: UInt64?, claim: ClaimID?) {
+    /// Releases what a handle had, or an open that has failed: the implicit lease, the claim, and
+    /// the document that only this device may edit.
+    func leave(_ state: OpenState, lease: UInt64?, claim: ClaimID?, document: Identifier?) {
         if let lease { state.changeLeases { $0.release(lease, now: $1) } }
         if let claim { claims.arbiter.step(.released(claim)) }
+        if let document { volume.openDocuments.guarded.grants.end(document) }
     }
 }

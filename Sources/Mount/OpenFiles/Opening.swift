@@ -42,6 +42,8 @@ final class Opening: @unchecked Sendable {
     var lease: UInt64?
     /// The claim that it was granted.
     var claim: ClaimID?
+    /// The document that only this device may edit, once the hub has granted it for this open.
+    var document: Identifier?
     private var before: ChangeStamp?
     /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
     private var contents: PlaceholderFile?
@@ -77,7 +79,7 @@ final class Opening: @unchecked Sendable {
         real = -1
         if let contents { volume.hydration.endUse(contents) }
         if isNew, writes, !isCounted, let known { volume.events.isNotOpened(known) }
-        files.leave(state, lease: lease, claim: claim)
+        files.leave(state, lease: lease, claim: claim, document: document)
         files.tree.nodes.endUse(of: node, state)
         whenAbandoned?()
     }
@@ -349,7 +351,7 @@ final class Opening: @unchecked Sendable {
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
             sight: noteSeen(), isShared: isShared, isCreator: isNew, preImages: preImages,
             lease: lease,
-            claim: claim,
+            claim: claim, document: document,
             before: before, contents: contents, real: real)
         contents = nil
         real = -1

@@ -6,15 +6,15 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// An open that waits: first for editors on other devices, if the document's rules say so, then for
-/// claims and presenters, then for other programs that have the file open. It holds no thread
-/// meanwhile. `Arbitration` has the list of all of them.
+/// An open that waits: first for editors on other devices or for the hub's grant, if the document's
+/// rules say so, then for claims and presenters, then for other programs that have the file open.
+/// It holds no thread meanwhile. `Arbitration` has the list of all of them.
 final class WaitingOpen: Sendable {
     let opening: Opening
     /// The caller's process ancestry.
     let line: [Int32]
     private let request: Request
-    private let mayAwaitEditors: Bool
+    private let mayAwaitOthers: Bool
     /// Monotonic nanoseconds.
     let since = cl_clock_monotonic_ns()
     /// The file's path when the open was requested.
@@ -33,15 +33,17 @@ final class WaitingOpen: Sendable {
         /// The number of its wait for editors on other devices, and who they are for people.
         var editorWait: UInt64?
         var editors: [OpenElsewhere] = []
+        /// The document for which the hub is asked, and the number of the question.
+        var asked: (document: Identifier, number: UInt64)?
         /// Its request in the arbiter while it waits for claims and presenters.
         var claim: ClaimID?
     }
 
-    /// - Parameter mayAwaitEditors: Whether another device may edit the document.
-    init(_ request: Request, _ opening: Opening, mayAwaitEditors: Bool) {
+    /// - Parameter mayAwaitOthers: Whether the document's rules may let it wait for other devices.
+    init(_ request: Request, _ opening: Opening, mayAwaitOthers: Bool) {
         self.request = request
         self.opening = opening
-        self.mayAwaitEditors = mayAwaitEditors
+        self.mayAwaitOthers = mayAwaitOthers
         line = ProcessAncestry.line(of: opening.caller.process)
         names = opening.files.tree.nodes.path(of: opening.node)
     }
@@ -76,13 +78,14 @@ final class WaitingOpen: Sendable {
             return true
         }
         guard hasBegun else { return opening.abandon() }
-        if mayAwaitEditors { waitForEditors() } else { contend() }
+        if mayAwaitOthers { waitForOthers() } else { contend() }
     }
 
-    /// Step 0: waits for editors on other devices.
-    private func waitForEditors() {
+    /// Step 0: waits for the hub's grant, or for editors on other devices.
+    private func waitForOthers() {
         files.parking.runDetached(on: .questions) { [self] in
             let documents = files.volume.openDocuments
+            if let document = try? documents.mustBeGranted(at: path) { return ask(for: document) }
             guard let document = try? documents.document(at: path),
                 let editors = documents.guarded.editors[document]
             else { return contend() }
@@ -104,6 +107,29 @@ final class WaitingOpen: Sendable {
                 path, editors, opening.caller.process)
         }
         contend()
+    }
+
+    /// Asks for a document that only one device may edit.
+    private func ask(for document: Identifier) {
+        let number = grants.take(document) { [self] refusal in
+            files.parking.soon { self.hear(document, refusal) }
+        }
+        let isOver = wait.withLock { wait in
+            wait?.asked = (document, number)
+            return wait == nil
+        }
+        if isOver { grants.withdraw(document, number) }
+    }
+
+    private var grants: DocumentGrants { files.volume.openDocuments.guarded.grants }
+
+    private func hear(_ document: Identifier, _ refusal: DocumentGrants.Refusal?) {
+        if let refusal { return end(with: refusal.errno) }
+        let isOver = wait.withLock { wait in
+            if wait != nil { opening.document = document }
+            return wait == nil
+        }
+        if isOver { grants.end(document) } else { contend() }
     }
 
     /// Waits for others on this device.
@@ -230,6 +256,7 @@ final class WaitingOpen: Sendable {
         arbitration.remove(self)
         if let deadline = wait.deadline { arbitration.timers.cancel(deadline) }
         if let number = wait.editorWait { files.editorWaits.end(number) }
+        if let asked = wait.asked { grants.withdraw(asked.document, asked.number) }
         return wait
     }
 }

@@ -122,9 +122,17 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
         if open == nil, request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let (wanted, handle) = (values!.pointee, open?.pointee.fh)
-        driver.claims.change(request, id, size: which & FUSE_SET_ATTR_SIZE != 0) {
-            driver.attributes.setattr(request, id, wanted, which: which, handle: handle)
+        let resizes = which & FUSE_SET_ATTR_SIZE != 0
+        let change: @Sendable () -> Void = {
+            driver.claims.change(request, id, size: resizes) {
+                driver.attributes.setattr(request, id, wanted, which: which, handle: handle)
+            }
         }
+        guard resizes, handle == nil, driver.grantGate.concerns(request.caller) else {
+            return change()
+        }
+        let names = driver.tree.nodes[id].flatMap { driver.tree.nodes.path(of: $0) }
+        driver.grantGate.pass(request, names.map { [.init(names: $0)] } ?? [], change)
     }
     table.readlink = { raw, id in
         let request = Request(raw)

@@ -45,7 +45,8 @@ struct PlaceholderMoves: Sendable {
             else { return nil }
             return .directory(try SharedDescriptor(pathOf: from.name, in: from.directory.raw))
         }
-        guard snapshot.isFile, snapshot.size > 0 else { return nil }
+        guard snapshot.isFile, snapshot.size > 0, !PlantedFault.movesPlaceholders.isPlanted
+        else { return nil }
         let file = try SharedDescriptor(pathOf: from.name, in: from.directory.raw)
         guard PlaceholderMark(of: file.raw) != nil, let (old, new) = paths(from, to) else {
             return nil

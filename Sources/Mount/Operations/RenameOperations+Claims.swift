@@ -32,6 +32,14 @@ extension RenameOperations {
         }
     }
 
+    /// What only one device may change: the document that is replaced, the packages in which names
+    /// change, and a document that becomes a backup, because its next version gets its name.
+    func granted(_ rename: Rename) -> [GrantGate.Target] {
+        guard let old = names(rename.from), let new = names(rename.to) else { return [] }
+        let isChanged = rename.isExchange || isBackup(rename, old, new)
+        return [.init(names: new), .init(names: old, isDocument: isChanged)]
+    }
+
     private func names(_ end: Rename.End) -> [Name]? {
         end.name.asCString { tree.names(in: end.parent, $0) }
     }

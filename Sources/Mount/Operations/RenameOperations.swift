@@ -17,6 +17,11 @@ final class RenameOperations: RequestGroup {
     }
 
     func begin(_ request: Request, _ rename: Rename) {
+        guard grantGate.concerns(request.caller) else { return goOn(request, rename) }
+        grantGate.pass(request, granted(rename)) { self.goOn(request, rename) }
+    }
+
+    private func goOn(_ request: Request, _ rename: Rename) {
         if claims.isQuiet { run(request, rename) } else { runWithClaim(request, rename) }
     }
 

@@ -6,6 +6,7 @@ struct RequestParts: Sendable {
     let tree: Tree
     let callers: Callers
     let claims: RequestClaims
+    let grantGate: GrantGate
     let parking: Parking
     let notifier: Notifier
     let fetcher: ContentFetcher
@@ -24,6 +25,7 @@ extension RequestGroup {
     var volume: Volume { parts.tree.volume }
     var callers: Callers { parts.callers }
     var claims: RequestClaims { parts.claims }
+    var grantGate: GrantGate { parts.grantGate }
     var parking: Parking { parts.parking }
     var notifier: Notifier { parts.notifier }
     var fetcher: ContentFetcher { parts.fetcher }

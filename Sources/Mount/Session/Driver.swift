@@ -53,7 +53,9 @@ final class Driver: RequestGroup, @unchecked Sendable {
         rings = RingTransport(isWanted: options.rings, log: log)
         let ownerFileReaders = OwnerFileReaders(tree)
         parts = RequestParts(
-            tree: tree, callers: callers, claims: claims, parking: parking, notifier: Notifier(),
+            tree: tree, callers: callers, claims: claims,
+            grantGate: GrantGate(arbitration, tree: tree, callers: callers, parking: parking),
+            parking: parking, notifier: Notifier(),
             fetcher: ContentFetcher(volume, parking: parking, timers: arbitration.timers),
             staleSaves: StaleSaves(tree, incoming: applierGuard.incoming),
             madeOwnerFiles: MadeOwnerFiles(tree, readers: ownerFileReaders),

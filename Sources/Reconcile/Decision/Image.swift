@@ -166,9 +166,10 @@ package struct Mirror: Hashable, Sendable {
     }
 
     /// The parts of the hub's state on which names depend: the state that device and hub agreed on,
-    /// or what the hub sent if they have not agreed on any yet.
-    package var imageAtHub: Image? {
-        base.flatMap { $0.isForeign ? nil : $0.image } ?? remote.map { Image($0) }
+    /// or what the hub sent if they have not agreed on any since the last restart.
+    package func imageAtHub(in session: Session) -> Image? {
+        if let base, base.isOf(session) { return base.image }
+        return remote.map { Image($0) } ?? base.flatMap { $0.isForeign ? nil : $0.image }
     }
 }
 

@@ -21,51 +21,65 @@ struct ChangeDates {
     let times: ChangeTimes
     /// The agreement, if it is an earlier one.
     var agreed: Agreement?
+    /// Whether this device still has the item where the agreement says.
+    var isWhereAgreed = false
     /// What the item was like before its unsent changes, as far as it is known.
     let before: Agreement?
 
     /// A change is newer than what it replaces, whatever the clocks say: this device has seen it.
     func moment(of change: Change, by device: Identifier, now: Int64) -> Moment {
-        var moment = Moment(time: time(of: change, now: now), device: device)
+        var moment = Moment(time: time(of: change, by: device, now: now), device: device)
         guard let before else { return moment }
         switch change {
-        case .create(let creation):
-            moment.raise(above: before, creation.placement)
-        case .move(let placement, _): moment.raise(above: before, placement)
+        case .create(let creation): raise(&moment, creation.placement)
+        case .move(let placement, _): raise(&moment, placement)
         case .attribute(let name, let value): moment.raise(above: before, name, value)
         case .edit, .resolve, .delete, .restore: break
         }
         return moment
     }
 
-    private func time(of change: Change, now: Int64) -> Int64 {
+    /// A temporary name comes before the placement that was agreed on, and is not newer than it.
+    private func raise(_ moment: inout Moment, _ placement: Placement) {
+        guard let before, !isWhereAgreed else { return }
+        moment.raise(above: before, placement)
+    }
+
+    private func time(of change: Change, by device: Identifier, now: Int64) -> Int64 {
         switch change {
         // One time stands for all that a new item's creation says.
         case .create(let creation):
             guard agreed != nil else {
                 return creation.revision?.moment.time ?? min(now, times.placed ?? now)
             }
-            return min(now, placed(creation.placement) ?? now)
-        case .move(let placement, _): return min(now, placed(placement) ?? now)
-        case .attribute(let name, let value): return min(now, attributed(name, value) ?? now)
+            return min(now, placed(creation.placement, by: device) ?? now)
+        case .move(let placement, _): return min(now, placed(placement, by: device) ?? now)
+        case .attribute(let name, let value):
+            return min(now, attributed(name, value, by: device) ?? now)
         case .edit, .resolve, .delete, .restore: return change.revision?.moment.time ?? now
         }
     }
 
-    /// A temporary name was never agreed on, so it is new.
-    private func placed(_ placement: Placement) -> Int64? {
-        if let placed = times.placed { return placed }
-        guard let image = agreed?.image, image.parent == placement.parent,
-            image.name == placement.name
-        else { return nil }
-        return agreed?.placedAt?.time
+    /// A placement that was agreed on is as old as it was then, also if the journal noted when it
+    /// arrived on this device. So is a temporary name that comes before it, and the placement after
+    /// a temporary name: no program has moved the item.
+    private func placed(_ placement: Placement, by device: Identifier) -> Int64? {
+        if isWhereAgreed, let agreed, let moment = agreed.placedAt {
+            let time = moment.time(repeatedBy: device)
+            let isFinal = agreed.image.isAt(placement)
+            return isFinal ? time : max(time, .min + 1) - 1
+        }
+        if agreed == nil, times.placed == nil, let known = before?.placedAt {
+            return known.time(repeatedBy: device)
+        }
+        return times.placed
     }
 
-    private func attributed(_ name: String, _ value: [UInt8]?) -> Int64? {
+    private func attributed(_ name: String, _ value: [UInt8]?, by device: Identifier) -> Int64? {
         guard let agreed, let moment = agreed.attributedAt[name],
             agreed.image.attributes[name] == value
         else { return times.attributes }
-        return moment.time
+        return moment.time(repeatedBy: device)
     }
 }
 
@@ -73,11 +87,27 @@ extension DeviceTable {
     mutating func changeDates(_ id: Identifier, _ session: Session) throws(Failure) -> ChangeDates {
         let base = try mirror(id)?.base
         let earlier = base.flatMap { $0.isOf(session) ? nil : $0 }
-        return ChangeDates(times: try changeTimes(id), agreed: earlier, before: base)
+        var dates = ChangeDates(times: try changeTimes(id), agreed: earlier, before: base)
+        if let earlier, let local = try local(id) {
+            dates.isWhereAgreed = local.isAt(earlier.image)
+        }
+        return dates
+    }
+}
+
+extension Image {
+    fileprivate func isAt(_ placement: Placement) -> Bool {
+        parent == placement.parent && name == placement.name
     }
 }
 
 extension Moment {
+    /// The time of a change that another device has made and this one repeats. It is never newer
+    /// than the change itself: of two moments with one time, the device decides.
+    fileprivate func time(repeatedBy other: Identifier) -> Int64 {
+        other == device ? time : max(time, .min + 1) - 1
+    }
+
     /// Makes it newer than the placement in an agreement, if that is another one.
     fileprivate mutating func raise(above agreed: Agreement, _ placement: Placement) {
         let image = agreed.image

@@ -47,8 +47,8 @@ package protocol DeviceTable {
     /// Items that are due, underway or stuck, those with the lowest `Mirror.since` first.
     mutating func notShown(limit: Int) throws(Failure) -> [Identifier]
 
-    /// Items that have that name at the hub (`Mirror.imageAtHub`): device and hub agreed on it,
-    /// perhaps before the last `SyncPlanner.restart`.
+    /// Items that have that name at the hub (`Mirror.imageAtHub(in:)`): device and hub agreed on
+    /// it, perhaps before the last `SyncPlanner.restart`.
     mutating func agreed(on name: String, in parent: Identifier) throws(Failure) -> [Identifier]
 
     // Changes to be sent.

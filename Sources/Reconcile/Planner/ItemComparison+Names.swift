@@ -47,7 +47,10 @@ extension ItemComparison {
                 creation.placement = spare
                 let attributes = draft.changes.filter(\.isAttribute)
                 aside.changes = [.create(creation)] + attributes
-            case .move(_, let base): aside.changes = [.move(spare, base: base)]
+            case .move(_, let base):
+                // What an earlier agreement says of the others would be lost with this one.
+                let others = draft.changes.filter { $0.isAttribute && !$0.describesContents }
+                aside.changes = [.move(spare, base: base)] + others
             // A move takes the item out of the trash, too.
             case .restore:
                 let base = try table.mirror(draft.item)?.base?.placedBy
@@ -64,12 +67,13 @@ extension ItemComparison {
         to placement: Placement, of id: Identifier, _ table: inout T
     ) throws(T.Failure) -> Obstacles {
         var obstacles = Obstacles()
+        let session = try table.session()
         for other in try table.agreed(on: placement.name, in: placement.parent) where other != id {
             guard try table.isUnsent(other), let agreed = try table.mirror(other) else { continue }
             let mirror = try rebased(agreed, other, &table)
-            guard let known = mirror.imageAtHub, known.isAt(agreed.imageAtHub ?? known) else {
-                continue
-            }
+            // The hub has never known the item, or has lost it.
+            if mirror.base == nil, mirror.remote == nil { continue }
+            guard let known = agreed.imageAtHub(in: session) else { continue }
             let local = try table.local(other)
             let isThere = local.map { $0.isAlive && $0.isAt(known) } ?? false
             // Without an agreement, this device only moves the item. An item that was deleted here
@@ -80,9 +84,11 @@ extension ItemComparison {
         guard try table.mirror(id)?.base?.image.kind == .directory else { return obstacles }
         var seen: Set<Identifier> = [.root]
         var next = placement.parent
-        while seen.insert(next).inserted, let base = try table.mirror(next)?.base {
+        while seen.insert(next).inserted,
+            let image = try table.mirror(next)?.imageAtHub(in: session)
+        {
             if try table.isUnsent(next) { obstacles.between.append(next) }
-            next = base.image.parent
+            next = image.parent
             if next == id { return obstacles }
         }
         obstacles.between = []
@@ -114,14 +120,15 @@ extension ItemComparison {
         throws(T.Failure) -> [Identifier]
     {
         guard try table.mirror(directory)?.base?.image.kind == .directory else { return [] }
+        let session = try table.session()
         var found: [Identifier] = []
         for id in try table.unsentAlive(limit: 4096) {
-            var next = try table.mirror(id)?.base?.image.parent
+            var next = try table.mirror(id)?.imageAtHub(in: session)?.parent
             // Such an item may wait for a name that becomes free only by this deletion.
             if try table.local(id)?.parent == next { continue }
             var seen: Set<Identifier> = [.root]
             while let parent = next, parent != directory, seen.insert(parent).inserted {
-                next = try table.mirror(parent)?.base?.image.parent
+                next = try table.mirror(parent)?.imageAtHub(in: session)?.parent
             }
             if next == directory { found.append(id) }
         }

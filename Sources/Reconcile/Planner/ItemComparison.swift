@@ -68,11 +68,14 @@ package struct ItemComparison: Sendable {
         guard let base = mirror.base?.image else {
             guard let local, local.isAlive else { return [] }
             if let remote { return try differences(id, local, nil, remote, mirror, &table) }
-            // A value of an earlier agreement is as old as it was then, so each has its own time.
-            let isEarlier = try table.mirror(id)?.base != nil
-            var changes = [try creation(local, hasAttributes: !isEarlier, &table)]
-            if isEarlier {
-                for name in local.attributes.keys.sorted() {
+            // A value of an earlier agreement is as old as it was then, so each has its own time,
+            // and also those that were removed since then: other devices may still have them.
+            let earlier = try table.mirror(id)?.base
+            var changes = [try creation(local, hasAttributes: earlier == nil, &table)]
+            if let earlier {
+                let names = Set(local.attributes.keys).union(earlier.image.attributes.keys)
+                    .union(earlier.attributedAt.keys)
+                for name in names.sorted() {
                     changes.append(.attribute(name, local.attributes[name]))
                 }
             }
@@ -115,7 +118,8 @@ package struct ItemComparison: Sendable {
     ) throws(T.Failure) -> [Change] {
         var changes: [Change] = []
         let known = [base, remote].compactMap(\.self)
-        if !known.contains(where: { $0.isAt(local) }) {
+        let lost = try lostRegisters(id, local, &table)
+        if lost.placement || !known.contains(where: { $0.isAt(local) }) {
             // A device that agrees on nothing has not seen the hub's placement. Then, and where it
             // is unknown who placed the item there, the base cannot match, and the newer placement
             // wins.
@@ -127,13 +131,38 @@ package struct ItemComparison: Sendable {
         }
         changes += try currentContents(id, local, base, remote, &table)
         // Those that belong to the contents follow them, and extended attributes come last.
-        let names = Set(local.attributes.keys).union(base?.attributes.keys ?? [:].keys).sorted()
-        for name in names {
+        let names = Set(local.attributes.keys).union(base?.attributes.keys ?? [:].keys)
+            .union(lost.attributes)
+        for name in names.sorted() {
             let value = local.attributes[name]
-            if known.contains(where: { $0.attributes[name] == value }) { continue }
+            let isKnown = known.contains { $0.attributes[name] == value }
+            if isKnown, !lost.attributes.contains(name) { continue }
             changes.append(.attribute(name, value))
         }
-        return changes + (try conflicts(local, base, remote, &table))
+        return changes + (try conflicts(id, local, base, remote, &table))
+    }
+
+    /// Which registers were changed after what the hub has, as an earlier agreement shows: the hub
+    /// came back from a backup. They are sent although the hub may have the same values again,
+    /// because other devices know the lost values between the two, and would bring them back.
+    private func lostRegisters<T: DeviceTable>(
+        _ id: Identifier, _ local: Image, _ table: inout T
+    ) throws(T.Failure) -> (placement: Bool, attributes: Set<String>) {
+        guard let mirror = try table.mirror(id), let base = mirror.base, let state = mirror.remote,
+            !base.isOf(try table.session()), !bugs.contains(.forgetsWhatTheHubLost)
+        else { return (false, []) }
+        let times = try table.changeTimes(id)
+        // Another device that has repeated the change gave it a time one nanosecond before.
+        let isPlacementLost = base.placedAt.map { state.placedAt.time < max($0.time, 1) - 1 }
+        let isOwn = base.image.isAt(local) || times.placed != nil
+        let attributes = base.attributedAt.filter { name, moment in
+            let known = state.attributes[name]?.moment.time
+            return
+                (base.image.attributes[name] == local.attributes[name]
+                || times.attributes != nil)
+                && known.map { $0 < max(moment.time, 1) - 1 } ?? true
+        }
+        return ((isPlacementLost ?? false) && isOwn, Set(attributes.keys))
     }
 
     private func currentContents<T: DeviceTable>(
@@ -154,7 +183,7 @@ package struct ItemComparison: Sendable {
     }
 
     private func conflicts<T: DeviceTable>(
-        _ local: Image, _ base: Image?, _ remote: Image?, _ table: inout T
+        _ item: Identifier, _ local: Image, _ base: Image?, _ remote: Image?, _ table: inout T
     ) throws(T.Failure) -> [Change] {
         var changes: [Change] = []
         let known = [base, remote].compactMap(\.self)
@@ -167,8 +196,25 @@ package struct ItemComparison: Sendable {
             !local.conflicts.contains(id) && id != local.revision
                 && remote?.conflicts.contains(id) ?? true
         }
-        if !settled.isEmpty { changes.append(.resolve(settled, nil)) }
+        let all = settled + (try superseded(item, local, remote, &table))
+        if !all.isEmpty { changes.append(.resolve(all, nil)) }
         return changes
+    }
+
+    /// Conflict versions from which the document's current version was made, as this device knows.
+    /// The hub may not know it: it came back from a backup and was told of the current version by a
+    /// device that has never had the versions between the two.
+    func superseded<T: DeviceTable>(
+        _ item: Identifier, _ local: Image, _ remote: Image?, _ table: inout T
+    ) throws(T.Failure) -> [Identifier] {
+        guard let remote, let mine = local.revision, mine == remote.revision,
+            !bugs.contains(.believesTheHubsConflicts)
+        else { return [] }
+        var found: [Identifier] = []
+        for id in remote.conflicts where !local.conflicts.contains(id) {
+            if try table.descends(mine, from: id, of: item) { found.append(id) }
+        }
+        return found
     }
 
     /// The versions that a version is derived from and that came after those that the hub has, the

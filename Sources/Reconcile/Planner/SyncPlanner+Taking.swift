@@ -196,6 +196,12 @@ extension SyncPlanner {
             if !isNewer { mirror.remote = nil }
             mirror.since = mirror.remote?.firstChange(after: mirror.base, session) ?? 0
             mirror.state = isNewer ? .due : .settled
+            // The times that the journal has noted are those of the arrival.
+            if !isNewer, adjustment.remote.unified == nil,
+                try matches(adjustment.remote, mirror, &table)
+            {
+                try table.removeUnsent(adjustment.item)
+            }
             if let local = try table.local(adjustment.item), let id = local.revision,
                 let time = local.newTime(in: adjustment.remote)
             {
@@ -241,6 +247,11 @@ extension SyncPlanner {
         if try table.isInOutbox(id), !bugs.contains(.ignoresOutbox) { return false }
         var isOpen = try table.isUnsent(id)
         if !isOpen { isOpen = try table.isStale(id) }
+        if !isOpen, let state = try table.mirror(id)?.remote, !state.conflicts.isEmpty,
+            let local = try table.local(id)
+        {
+            isOpen = try !comparison.superseded(id, local, Image(state), &table).isEmpty
+        }
         if isOpen, !bugs.contains(.overwritesUnsent) {
             // The item is compared, because there may be no difference to send.
             let draft = try comparison.draft(id, in: &table)

@@ -66,6 +66,9 @@ package struct SyncPlanner: Sendable {
         if draft.isAside, let placement = draft.placement {
             image = mirror.base?.image ?? image
             (image.parent, image.name, image.isAlive) = (placement.parent, placement.name, true)
+            for case .attribute(let name, let value) in draft.changes {
+                image.attributes[name] = value
+            }
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
@@ -91,6 +94,7 @@ package struct SyncPlanner: Sendable {
         let now = table.now()
         var dates = try table.changeDates(draft.item, session)
         if bugs.contains(.datesByTelling) { dates.agreed = nil }
+        if bugs.contains(.datesByArrival) { dates.isWhereAgreed = false }
         var operations: [Operation] = []
         for change in draft.changes {
             let number = OperationID(

@@ -9,7 +9,8 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
     case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
     case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
-    case datesByTelling
+    case datesByTelling, datesByArrival, forgetsWhatTheHubLost
+    case believesTheHubsConflicts
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

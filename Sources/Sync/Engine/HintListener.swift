@@ -9,6 +9,7 @@ import Volume
 struct HintListener: EnginePart, Sendable {
     let parts: EngineParts
     let leases: LeaseExchange
+    let grants: GrantExchange
 
     /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
     /// while feeds end quickly.
@@ -53,12 +54,12 @@ struct HintListener: EnginePart, Sendable {
                     threads.poke()
                 }
                 // Whoever waits for a lease to end waits for what was saved before, too.
-                leases.take(
-                    hint,
-                    isFirst: isFirst.withLock { isFirst in
-                        defer { isFirst = false }
-                        return isFirst
-                    })
+                let isNew = isFirst.withLock { isFirst in
+                    defer { isFirst = false }
+                    return isFirst
+                }
+                leases.take(hint, isFirst: isNew)
+                if isNew || hint.beat != nil { grants.beat() }
                 if hint.ended != nil || wasEnded.withLock({ $0 }) {
                     state.withLock { $0.mustAskHub = true }
                     threads.poke()

@@ -123,6 +123,7 @@ struct JournalTable: DeviceTable {
     func reidentify(_ id: Identifier, as other: Identifier) throws(VolumeError) {
         // Operations that were sent under the old id concern this item.
         try journal.reassignOutbox(id, to: other)
+        try GrantRows.reassign(id, to: other, journal)
         guard let key = try journal.key(of: id) else { return }
         guard let deleted = try journal.key(of: other) else {
             return try journal.setID(key, to: other)
@@ -157,11 +158,12 @@ struct JournalTable: DeviceTable {
         guard let mirror else { return try journal.removeMirror(id) }
         try confirm(id, mirror)
         let changes = journal.totalChanges
+        let image = mirror.imageAtHub(in: try session())
         try journal.set(
             MirrorRow(
                 id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
                 state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
-                sequence: mirror.since, place: mirror.imageAtHub.flatMap { place($0) }))
+                sequence: mirror.since, place: image.flatMap { place($0) }))
         recent.wroteMirror(of: id, from: changes, to: journal.totalChanges)
     }
 
@@ -296,6 +298,9 @@ struct JournalTable: DeviceTable {
         try journal.append(
             OutboxRow(
                 number: operation.id.number, item: operation.item, operation: operation.encoded))
+        if operation.change.revision != nil {
+            try GrantRows.fence(operation.id.number, of: operation.item, journal)
+        }
     }
 
     func emptyOutbox() throws(VolumeError) {
@@ -319,6 +324,7 @@ struct JournalTable: DeviceTable {
             try journal.addHolding(revision.id)
         }
         try journal.removeOutbox(upTo: number)
+        try GrantRows.removeFences(upTo: number, journal)
     }
 
     private func isAgreed(_ revision: Identifier, of item: Identifier) throws(VolumeError) -> Bool {

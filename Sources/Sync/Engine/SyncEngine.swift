@@ -18,6 +18,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
     private let transfers: TransferQueue
     let upThrottle: Throttle
     private let leases: LeaseExchange
+    private let grants: GrantExchange
 
     // Only the engine's thread uses these.
 
@@ -65,6 +66,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
             parts, standings: standings, outbox: outbox, dueItems: dueItems,
             join: VolumeJoin(parts), refusedStates: refusedStates)
         leases = LeaseExchange(parts)
+        grants = GrantExchange(parts)
         holders = HolderCounts(parts: parts)
         holdings = HoldingReports(parts, holders)
     }
@@ -74,9 +76,10 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
     package func start() {
         volume.recorder.recordPromptly { [threads] in threads.poke() }
         threads.start(named: "sync") { self.run() }
-        let hints = HintListener(parts: parts, leases: leases)
+        let hints = HintListener(parts: parts, leases: leases, grants: grants)
         threads.start(named: "hints") { hints.run() }
         leases.start()
+        grants.start()
         transfers.start()
     }
 
@@ -84,6 +87,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
     package func stop() {
         volume.recorder.recordPromptly(nil)
         leases.stop()
+        grants.stop()
         threads.end()
         upThrottle.close()
         hub.throttle.close()
@@ -127,6 +131,7 @@ package final class SyncEngine: EnginePart, @unchecked Sendable {
                 if !isBusy { events.connected?() }
                 backoff = 0
                 leases.roundEnded()
+                grants.roundEnded()
                 events.moved?()
                 if !isBusy { rest(until: nextTime) }
             } catch {

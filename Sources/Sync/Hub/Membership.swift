@@ -121,7 +121,7 @@ package final class Membership: @unchecked Sendable {
         else { return }
         do {
             account.token = try engine.client.renewToken()
-            // The new token is stored before it is used; the old one is valid for one more day.
+            // The new token is stored before it is used; the old one ends when this one is renewed.
             try secrets.write([account.device: account.credentials])
         } catch {
             log.warning("The hub's token could not be renewed yet: \(error)")

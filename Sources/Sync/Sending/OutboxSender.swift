@@ -130,6 +130,9 @@ final class OutboxSender: EnginePart {
             return operation
         }
         let numbers = operations.groups(ofPackages: groups).map { $0?.number }
+        let fences = try rows.first.map { (row) throws(VolumeError) in
+            try reader.hub.fences(from: row.number)
+        }
         var entries: [OperationEntry] = []
         var size = RequestSize()
         for (operation, group) in zip(operations, numbers) {
@@ -141,7 +144,9 @@ final class OutboxSender: EnginePart {
             guard size.add(content) else {
                 return withoutSplitGroup(entries, before: group)
             }
-            entries.append(OperationEntry(operation, content: content, group: group))
+            entries.append(
+                OperationEntry(
+                    operation, content: content, group: group, fence: fences?[operation.id.number]))
         }
         return entries
     }

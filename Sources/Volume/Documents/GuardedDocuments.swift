@@ -2,9 +2,12 @@ import Model
 import Synchronization
 
 /// The documents for which programs wait before they write them, because the rules say so
-/// (`lock=ask`) and another device edits them. The sync engine says which ones they are, and the
-/// mount lets programs wait. Nothing of it is kept on the disk.
+/// (`lock=ask`, and `lock=hard` in `grants`) and another device edits them. The sync engine says
+/// which ones they are, and the mount lets programs wait. Nothing of it is kept on the disk.
 package final class GuardedDocuments: Sendable {
+    /// Those of the rule `lock=hard`.
+    package let grants = DocumentGrants()
+
     private struct State {
         var editors: [Identifier: [OpenElsewhere]] = [:]
         var isMeant: @Sendable ([Name]) -> Bool = { _ in false }
@@ -28,10 +31,17 @@ package final class GuardedDocuments: Sendable {
     /// Whether there are any. Each open looks at this first.
     package var isAny: Bool { any.load(ordering: .relaxed) }
 
-    /// - Parameter isMeant: Whether the rules say that programs wait for the document with this
-    ///   path.
-    package func set(isMeant: @escaping @Sendable ([Name]) -> Bool) {
-        state.withLock { $0.isMeant = isMeant }
+    /// - Parameters:
+    ///   - isMeant: Whether the rules say that programs wait for the document with this path.
+    ///   - isHard: Whether they say that only one device may edit it; nil if they never do.
+    package func set(
+        isMeant: @escaping @Sendable ([Name]) -> Bool, isHard: (@Sendable ([Name]) -> Bool)?
+    ) {
+        grants.set(isMeant: isHard)
+        state.withLock { state in
+            state.isMeant = isMeant
+            any.store(isHard != nil || !state.editors.isEmpty, ordering: .relaxed)
+        }
     }
 
     /// Whether the rules say that programs wait for the document with this path.
@@ -41,7 +51,7 @@ package final class GuardedDocuments: Sendable {
     ///   not heard.
     package func set(_ editors: [Identifier: [OpenElsewhere]]) {
         let isNew = state.withLock { state in
-            any.store(!editors.isEmpty, ordering: .relaxed)
+            any.store(grants.isAny || !editors.isEmpty, ordering: .relaxed)
             guard state.editors != editors else { return false }
             state.editors = editors
             return true

@@ -57,7 +57,7 @@ package final class OpenDocuments: Sendable {
     }
 
     package let guarded = GuardedDocuments()
-    private let items: ItemLookup
+    let items: ItemLookup
     private let contents: OpenContents
     private let state = Mutex(State())
 

@@ -471,6 +471,7 @@ struct VersionRecorder {
         else {
             recording.isLiveDeferred = true
             if found.mark.item != recording.item.id, !found.mark.isUnknown {
+                if PlantedFault.movesPlaceholders.isPlanted { return }
                 placeholders.fetch(found.descriptor.raw, of: recording.item)
             } else if recording.work.priorContents.isEmpty,
                 try lost.canShowLastVersion(recording.item)

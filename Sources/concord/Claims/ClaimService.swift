@@ -14,6 +14,7 @@ final class ClaimService: Sendable {
     let volume: Volume
     let clients = Mutex<[UInt64: ClaimClient]>([:])
     let evictions = EvictionQuestions()
+    private let everywhere = EverywhereClaims()
 
     init(arbiter: Arbiter, session: MountSession, volume: Volume) {
         self.arbiter = arbiter
@@ -32,6 +33,7 @@ final class ClaimService: Sendable {
             client.reply(request)
             clients.withLock { _ = $0[client.number]?.downloading.remove(id) }
             arbiter.step(.cancelled(id))
+            everywhere.cancel(id)
         case .moved: try move(request, client)
         case .present: try present(request, client, clientSession)
         case .retire:
@@ -60,6 +62,7 @@ final class ClaimService: Sendable {
         guard let gone = clients.withLock({ $0.removeValue(forKey: client.number) }) else { return }
         evictions.leave(gone.presenters.values)
         for id in gone.claims.values { written(by: id).map(tell) }
+        gone.claims.values.forEach(everywhere.end)
         arbiter.leave(gone.clientSession)
     }
 
@@ -117,10 +120,12 @@ final class ClaimService: Sendable {
                 if isPreparing { forget(number, client) }
                 session.willChange(
                     paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element))
-                guard !mustDownload else {
-                    return download(paths, of: targets, for: (number, id), request, client)
+                everywhere.begin((number, id), of: turn, paths, request, client, self) { [self] in
+                    guard !mustDownload else {
+                        return download(paths, of: targets, for: (number, id), request, client)
+                    }
+                    grant(paths, request, client)
                 }
-                grant(paths, request, client)
             case .refused(let refusal):
                 forget(number, client)
                 client.refuse(request, refusal.error)
@@ -138,6 +143,7 @@ final class ClaimService: Sendable {
         clients.withLock { clients in
             guard let id = clients[client.number]?.remove(claim: number) else { return }
             clients[client.number]?.downloading.remove(id)
+            everywhere.end(id)
         }
     }
 
@@ -236,9 +242,7 @@ final class ClaimService: Sendable {
     /// the one that connected.
     private func act(
         for request: Control.Request, _ client: Connection, _ clientSession: ClientSession
-    )
-        throws(VolumeError)
-    {
+    ) throws(VolumeError) {
         guard let process = request.process, process != client.peer.process else { return }
         guard MountSession.isAncestor(process, of: client.peer.process) else {
             throw VolumeError(
@@ -251,9 +255,7 @@ final class ClaimService: Sendable {
 
     private func present(
         _ request: Control.Request, _ client: Connection, _ clientSession: ClientSession
-    )
-        throws(VolumeError)
-    {
+    ) throws(VolumeError) {
         guard let number = request.presenter else { throw request.missing("presenter") }
         let names = try request.components()
         try act(for: request, client, clientSession)

@@ -5,7 +5,8 @@ import Synchronization
 import Volume
 
 /// Asks the presenters of a document that is edited on this device to save it and to let go of it,
-/// when a program on another device wants to write it (`lock=ask`). They get it back when that
+/// when a program on another device wants to write it (`lock=ask`, or a claim that holds on all
+/// devices). They get it back when that
 /// program goes on, as from any writer.
 final class LettingGo: Sendable {
     private struct Asked {
@@ -43,7 +44,7 @@ final class LettingGo: Sendable {
 
     private func ask(for open: OpenElsewhere) {
         let document = open.document
-        guard let path = try? documents.path(of: document), documents.guarded.isMeant(path),
+        guard let path = try? documents.path(of: document),
             documents.held.contains(where: { $0.document == document && $0.use == .edits })
         else { return }
         notification.tell(path, isWantedBy: open)

@@ -23,6 +23,28 @@ extension Volume {
         guard report.kind == "file" || report.kind == "package" else { return }
         let elsewhere = try whoElse(at: path, for: peer)
         report.elsewhere = elsewhere.isEmpty ? nil : elsewhere
+        report.lock = try lock(at: path)
+    }
+
+    /// Who may edit a document that only one device may edit; nil for any other one.
+    private func lock(at path: [Name]) throws(VolumeError) -> LockReport? {
+        guard let document = try openDocuments.mustBeGranted(at: path) else { return nil }
+        let grants = openDocuments.guarded.grants
+        if grants.isGranted(document) { return LockReport(state: "granted") }
+        guard let (refusal, time) = grants.refusal(of: document) else {
+            return LockReport(state: "free")
+        }
+        var report = LockReport(state: "refused")
+        report.since = time
+        switch refusal {
+        case .elsewhere(let other):
+            (report.reason, report.user) = ("busy", other?.user)
+            report.deviceName = other?.deviceName
+        case .arriving: report.reason = "arriving"
+        case .offline: report.reason = "offline"
+        case .reader: report.reason = "reader"
+        }
+        return report
     }
 
     /// - Parameter top: The document, or the directory of the documents.

@@ -10,7 +10,7 @@ struct CoordinateCommand: ParsableCommand {
         abstract: "Run a command while you hold a claim on documents: programs that use them save "
             + "first and wait until the command has ended.",
         usage: """
-            fsctl coordinate [--no-wait] [--timeout SECONDS] [--quiet] [--literal] \
+            fsctl coordinate [--no-wait] [--timeout SECONDS] [--everywhere] [--quiet] [--literal] \
             {read|write} [WAY] PATH … [{read|write} …] -- COMMAND ARGUMENT …
             """,
         discussion: """
@@ -32,6 +32,10 @@ struct CoordinateCommand: ParsableCommand {
             … and CONCORD_PATHS (one on each line). Paths on several volumes are claimed one \
             volume after the other, always in the same order; other paths need no claim.
 
+            With --everywhere the claim holds on all devices of the volume: programs elsewhere \
+            are asked to save and let go of the documents that are written, and what others \
+            save there meanwhile becomes a conflict version. It needs the hub.
+
             The exit status is the command's; 126 and 127 when it cannot be started, 4 when \
             --no-wait would have to wait, 10 after --timeout, 13 when another program could not \
             save or release its claim, 130 when interrupted while waiting.
@@ -47,6 +51,9 @@ struct CoordinateCommand: ParsableCommand {
 
     @Option(help: "Fail when the claims were not granted after this many seconds.")
     var timeout: Double?
+
+    @Flag(help: "Claim the documents that are written on all devices of the volume.")
+    var everywhere = false
 
     @Flag(help: "Do not report paths that are on no volume.")
     var quiet = false
@@ -98,7 +105,8 @@ struct CoordinateCommand: ParsableCommand {
             let claim = try VolumeClaim(on: items.map(\.place))
             let now = try claim.begin(
                 items.map { line.accesses[$0.index].way.field($0.place.components) },
-                waits: !isImpatient, deadline: deadline, signals: signals)
+                waits: !isImpatient, everywhere: everywhere, deadline: deadline,
+                signals: signals)
             // An item that was not moved keeps the name that the user wrote.
             for (item, path) in zip(items, now) where path != item.place.path {
                 paths[item.index] = path

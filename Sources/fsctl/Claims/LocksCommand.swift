@@ -11,7 +11,8 @@ struct LocksCommand: ParsableCommand {
             Claims are made by fsctl coordinate and by programs that use file coordination. A \
             plain program has an implicit lease while it has a document open. What is open on \
             other devices comes last; only opens of documents with lock=ask in \
-            .concordattributes wait for that.
+            .concordattributes wait for that. With lock=hard they fail, and fsctl status says \
+            why.
             """)
 
     @OptionGroup var output: OutputOptions

@@ -29,12 +29,14 @@ final class VolumeClaim {
     /// Waits until the claim is granted. Returns the items' paths at that time, in the order of
     /// `access`.
     func begin(
-        _ access: [AccessField], waits: Bool, deadline: Int64?, signals: borrowing Signals
+        _ access: [AccessField], waits: Bool, everywhere: Bool, deadline: Int64?,
+        signals: borrowing Signals
     ) throws -> [FilePath] {
         var request = Request(.claim)
         request.claim = VolumeClaim.number
         request.access = access
         request.try = waits ? nil : true
+        request.everywhere = everywhere ? true : nil
         client.ask(request) { [events] answer in
             events.put(
                 .ended(

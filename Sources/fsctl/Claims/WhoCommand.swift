@@ -12,7 +12,7 @@ struct WhoCommand: ParsableCommand {
             write claim on or presents, unless it is closed again within a twentieth of a second. \
             Others see that at once, and for at most a minute or two after the device is cut off. \
             Nobody waits because of it, unless .concordattributes says lock=ask \
-            about the document. While this device is offline, nothing is shown.
+            or lock=hard about the document. While this device is offline, nothing is shown.
             """)
 
     @OptionGroup var output: OutputOptions

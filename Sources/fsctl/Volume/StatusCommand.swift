@@ -169,6 +169,7 @@ struct StatusCommand: ParsableCommand {
         for (index, lease) in (report.elsewhere ?? []).enumerated() {
             lines.append((index == 0 ? "Elsewhere" : "", lease.sentence))
         }
+        if let lock = report.lock { lines.append(("Lock", lock.sentence())) }
         return list(lines)
     }
 

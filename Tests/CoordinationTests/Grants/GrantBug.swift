@@ -23,6 +23,8 @@ enum GrantBug: String, CaseIterable, Sendable {
     case decidesOutsideTheTransaction
     /// The hub takes requests that arrive after later ones.
     case takesLateRequests
+    /// The hub lets a new process go on with a grant that another device has by now.
+    case resumesWhatAnotherHas
     /// A fenced edit is dropped.
     case losesFencedEdits
 }

@@ -87,13 +87,18 @@ extension GrantSchedule {
             case .take(let number, let document):
                 devices[index].asked[number] = time
                 send(index, .take(number, document))
+            case .resume(let number, let document, let token):
+                devices[index].asked[number] = time
+                send(index, .resume(number, document, token))
             case .renew(let number, let document, let token):
                 devices[index].asked[number] = time
                 send(index, .renew(number, document, token))
             case .release(let number, let document, let token):
                 devices[index].relied[document] = nil
+                devices[index].tokens[document] = nil
                 send(index, .release(number, document, token))
-            case .gained, .refused, .lost: break
+            case .gained(let document, let token): devices[index].tokens[document] = token
+            case .refused, .lost: break
             }
         }
         if let wake = devices[index].holder.wakeTime {
@@ -126,7 +131,7 @@ extension GrantSchedule {
 
     private mutating func fail(_ index: Int, _ request: Request) {
         switch request {
-        case .take(let number, _), .renew(let number, _, _):
+        case .take(let number, _), .resume(let number, _, _), .renew(let number, _, _):
             add(.toDevice(index, life: devices[index].life, .failed(number)), after: 5)
         case .release, .commit: break
         }
@@ -165,6 +170,15 @@ extension GrantSchedule {
             add(
                 .transaction(from: from, holder, number, document, ended: ended, hub),
                 after: isCalm ? 0 : below(4))
+        case .resume(let number, let document, let token):
+            guard var row = row(document, hub) else { return }
+            if bug == .resumesWhatAnotherHas, row.holder.device != holder.device {
+                let thief = GrantRow.Holder(device: holder.device, process: row.holder.process)
+                row = GrantRow(token: token, holder: thief, isHeld: row.isHeld, number: 0)
+            }
+            let isResumed = row.resume(token, by: holder, number: number)
+            if isResumed { put(row, document, hub) }
+            answer(from, .answered(number, token: isResumed ? token : nil), holder)
         case .renew(let number, let document, let token):
             guard let found = row(document, hub) else { return }
             var row = compared(found)
@@ -325,6 +339,14 @@ extension GrantSchedule {
             case .save, .beat: happen(one)
             default: break
             }
+        }
+        // It goes on with what it has on the disk, or forgets it, as after a loss of the disk.
+        let tokens = devices[index].tokens.sorted { $0.key.low < $1.key.low }
+        devices[index].tokens = [:]
+        for (document, token) in tokens where chance(70) {
+            devices[index].wanted.insert(document)
+            devices[index].tokens[document] = token
+            step(index, .resumed(document, token: token))
         }
     }
 }

@@ -9,6 +9,7 @@ import Support
 struct GrantSchedule: RandomSchedule {
     enum Request {
         case take(UInt64, Identifier)
+        case resume(UInt64, Identifier, UInt64)
         case renew(UInt64, Identifier, UInt64)
         case release(UInt64, Identifier, UInt64)
         case commit(Edit)
@@ -58,6 +59,8 @@ struct GrantSchedule: RandomSchedule {
         var wanted: Set<Identifier> = []
         /// What was saved, and the hub has not confirmed. It is on the disk.
         var outbox: [Edit] = []
+        /// The tokens under which it has documents, which are on the disk, too.
+        var tokens: [Identifier: UInt64] = [:]
         /// Only for planted bugs: until when it relies on a token.
         var relied: [Identifier: (token: UInt64, until: Int64)] = [:]
         var asked: [UInt64: Int64] = [:]

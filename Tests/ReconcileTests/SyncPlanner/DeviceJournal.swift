@@ -211,7 +211,7 @@ struct DeviceJournal: DeviceTable {
 
     func agreed(on name: String, in parent: Identifier) -> [Identifier] {
         let found = mirrors.filter { _, mirror in
-            guard let image = mirror.imageAtHub else { return false }
+            guard let image = mirror.imageAtHub(in: state) else { return false }
             return image.isAlive && image.parent == parent && image.name == name
         }.keys.sorted { $0.low < $1.low }
         twin?.compare("who is \(name) in \(parent.low) at the hub", Set(found), with: self) {

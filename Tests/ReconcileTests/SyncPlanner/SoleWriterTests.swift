@@ -67,6 +67,27 @@ import Testing
         #expect(found != nil, "nobody notices that what is old is told as new")
     }
 
+    /// What the hub has lost comes back from any device. What was changed since then counts,
+    /// although other devices may be the first to tell the hub what was there before.
+    @Test(.timeLimit(.minutes(30))) func aHubThatComesBackFromABackupUndoesNothing() {
+        var random = SeededRandom(named: "SoleWriter restoring the hub", usual: 2026)
+        var bugs: Set<SyncPlanner.Bug> = [
+            .datesByArrival, .forgetsWhatTheHubLost, .believesTheHubsConflicts,
+        ]
+        for _ in 0..<(SyncPlannerTests.count + 3) / 4 {
+            let seed = random.next()
+            var schedule = Self.schedule(hardships: [.restoresHub])
+            if schedule.run(Self.events(seed)) != nil {
+                return report(seed, hardships: [.restoresHub])
+            }
+            for bug in bugs {
+                var planted = Self.schedule([bug], hardships: [.restoresHub])
+                if planted.run(Self.events(seed)) != nil { bugs.remove(bug) }
+            }
+        }
+        #expect(bugs.isEmpty, "nobody notices these bugs")
+    }
+
     /// An item got a temporary name again and again: it waited for a name in a directory that had
     /// left a deleted one, and the deletion waited for the item.
     @Test func noItemStepsAsideForEver() {

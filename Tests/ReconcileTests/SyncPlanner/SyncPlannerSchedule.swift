@@ -47,6 +47,7 @@ struct SyncPlannerSchedule {
     var hubBackup: HubInMemory?
     var devices: [Device]
     var witness = Witness()
+    private var soleTree = SoleTree()
     private var now: Int64 = 0
     /// What has happened, for people; nil when it is not recorded.
     var log: [String]?
@@ -70,7 +71,7 @@ struct SyncPlannerSchedule {
                 journal: DeviceJournal(device: $0, volumeEpoch: epoch),
                 skew: Int64($0 * 90 - 90))
         }
-        devices[0].journal.takesNames = hasSoleWriter && !self.hardships.contains(.changesHub)
+        devices[0].journal.takesNames = hasSoleWriter && !hubForgets
         for who in devices.indices {
             devices[who].journal.holdsBack = self.hardships.contains(.largeConflicts)
         }
@@ -107,6 +108,9 @@ struct SyncPlannerSchedule {
         hubBackup?.isFull = false
         for who in devices.indices { devices[who].journal.holdsBack = false }
         settle()
+        if hasSoleWriter, let fault = soleTree.fault(in: devices[0].journal, hub.table) {
+            witness.blame("undone: \(fault)")
+        }
         witness.judge(hub.table)
         return witness.fault ?? tableFault
     }
@@ -115,12 +119,15 @@ struct SyncPlannerSchedule {
         var who = event.device
         if hasSoleWriter {
             if event.action.isUsers { who = 0 }
-            if event.action.loses { return }
-            // A deletion does not count at another hub, and the item comes back from there.
-            if hardships.contains(.changesHub), event.action == .delete { return }
+            if event.action.loses, !mayRestoreHub(event.action) { return }
+            // A deletion does not count at another hub, or at one from before it, and the item
+            // comes back from there.
+            if hubForgets, event.action == .delete { return }
         }
         if event.action.isUsers {
+            let before = devices[who].journal
             guard var deed = devices[who].journal.act(event) else { return }
+            if hasSoleWriter { soleTree.see(deed.touched, before, devices[0].journal) }
             if let adjustment = devices[who].underway?.adjustment,
                 devices[who].journal.images[adjustment.item]?.isAlive == false
             {
@@ -156,6 +163,15 @@ struct SyncPlannerSchedule {
         body(&self)
         isAtOtherHub = false
         swap(&hub, &otherHub)
+    }
+
+    /// Whether a hub may not know what it was told before.
+    private var hubForgets: Bool {
+        hardships.contains(.changesHub) || hardships.contains(.restoresHub)
+    }
+
+    private func mayRestoreHub(_ turn: Turn) -> Bool {
+        hardships.contains(.restoresHub) && (turn == .hubBackup || turn == .hubRestore)
     }
 
     private mutating func work(_ event: Event<Turn>, _ who: Int) {
@@ -252,7 +268,9 @@ struct SyncPlannerSchedule {
         for place in due.indices {
             let id = due[(place + choice) % due.count]
             if let found = planner.adjustment(id, in: &devices[who].journal) {
-                if hasSoleWriter, who == 0 { witness.blame("to be undone: \(found.brief)") }
+                if hasSoleWriter, who == 0, !hardships.contains(.restoresHub) {
+                    witness.blame("to be undone: \(found.brief)")
+                }
                 devices[who].underway = (found, false, false)
                 return true
             }
@@ -390,14 +408,16 @@ struct SyncPlannerSchedule {
     private mutating func deliver(_ request: HubInMemory.Request) -> HubInMemory.Answer {
         var (witness, log) = (witness, log)
         witness.willJudge(hub.table)
+        let mustApply =
+            takesTurns
+            || hasSoleWriter && !isAtOtherHub && !hardships.contains(.restoresHub)
+        let isIdle =
+            mustApply && !takesTurns && request.device != .device(0)
+        let mayBeKnown = hubForgets
         let answer = hub.commit(request, at: now) { operation, verdict, table in
             witness.see(
-                operation, verdict, table,
-                mustApply: takesTurns || hasSoleWriter && !isAtOtherHub,
-                mayBeKnown: hardships.contains(.changesHub))
-            if hasSoleWriter, !isAtOtherHub, operation.id.device != .device(0) {
-                witness.mustChangeNothing(operation, table)
-            }
+                operation, verdict, table, mustApply: mustApply, mayBeKnown: mayBeKnown)
+            if isIdle { witness.mustChangeNothing(operation, table) }
             witness.judge(operation, verdict, table)
             log?.append("\(operation.brief) → \(verdict)")
         }

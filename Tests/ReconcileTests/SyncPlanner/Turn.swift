@@ -131,7 +131,7 @@ extension DeviceJournal {
             deed.made = new
         }
         images[id] = image
-        unsent.insert(id)
+        noteNew(id)
         return deed
     }
 
@@ -156,7 +156,7 @@ extension DeviceJournal {
         var deed = save(id, event, settles: false)
         images[other] = Image(
             kind: images[id]!.kind, parent: images[id]!.parent, name: spare, isAlive: false)
-        unsent.insert(other)
+        noteNew(other)
         deed.touched.append(other)
         return deed
     }
@@ -167,8 +167,7 @@ extension DeviceJournal {
         guard let (parent, name) = place(event, for: id, &deed) else { return nil }
         images[id]!.parent = parent
         images[id]!.name = name
-        times[id, default: ChangeTimes()].placed = clock
-        unsent.insert(id)
+        notePlaced(id)
         return deed
     }
 
@@ -180,10 +179,7 @@ extension DeviceJournal {
         let (one, two) = (images[id]!, images[other]!)
         (images[id]!.parent, images[id]!.name) = (two.parent, two.name)
         (images[other]!.parent, images[other]!.name) = (one.parent, one.name)
-        for item in [id, other] {
-            times[item, default: ChangeTimes()].placed = clock
-            unsent.insert(item)
-        }
+        for item in [id, other] { notePlaced(item) }
         return Deed(touched: [id, other])
     }
 
@@ -196,7 +192,7 @@ extension DeviceJournal {
             deed.deleted += [image.revision].compactMap(\.self) + image.conflicts
             images[next]!.isAlive = false
             images[next]!.conflicts = []
-            unsent.insert(next)
+            notePlaced(next)
             deed.touched.append(next)
         }
         return deed
@@ -205,8 +201,7 @@ extension DeviceJournal {
     private mutating func change(_ id: Identifier, _ event: Event<Turn>) -> Deed {
         let name = event.oneIn(2, 1) ? "mode" : "x:user.a"
         images[id]!.attributes[name] = event.oneIn(4, 2) ? nil : [1, UInt8(event.number & 0xFF)]
-        times[id, default: ChangeTimes()].attributes = clock
-        unsent.insert(id)
+        noteAttributes(id)
         return Deed(touched: [id])
     }
 
@@ -224,8 +219,27 @@ extension DeviceJournal {
             !image.name.hasPrefix("new")
         else { return nil }
         images[id]!.isAlive = true
-        unsent.insert(id)
+        notePlaced(id)
         return Deed(touched: [id])
+    }
+}
+
+// MARK: What triggers of the journal note
+
+extension DeviceJournal {
+    private mutating func noteNew(_ id: Identifier) {
+        notePlaced(id)
+        noteAttributes(id)
+    }
+
+    private mutating func notePlaced(_ id: Identifier) {
+        times[id, default: ChangeTimes()].placed = clock
+        unsent.insert(id)
+    }
+
+    private mutating func noteAttributes(_ id: Identifier) {
+        times[id, default: ChangeTimes()].attributes = clock
+        unsent.insert(id)
     }
 }
 
@@ -250,6 +264,7 @@ extension DeviceJournal {
                 // A journal creates the item with its current version alone.
                 images[id]!.conflicts = []
                 if let current = adjustment.remote.current { revisions[current.id] = current }
+                noteNew(id)
             case .move(let parent, let name):
                 guard var image = images[id], !isAncestor(id, of: parent),
                     parent == .root || images[parent]?.isAlive == true
@@ -260,21 +275,24 @@ extension DeviceJournal {
                     guard !isAncestor(holder, of: image.parent) else { return false }
                     images[holder]!.parent = image.parent
                     images[holder]!.name = image.name
-                    unsent.insert(holder)
+                    notePlaced(holder)
                 }
                 (image.parent, image.name) = (parent, name)
                 images[id] = image
+                notePlaced(id)
             case .contents(let revision):
                 revisions[revision.id] = revisions[revision.id] ?? revision
                 images[id]?.revision = revision.id
                 images[id]?.content = revision.content
             case .attributes(let changes):
                 for (name, value) in changes { images[id]?.attributes[name] = value }
+                noteAttributes(id)
             case .conflicts: break
             case .remove:
                 guard children(of: id).isEmpty else { return false }
                 images[id]?.isAlive = false
                 images[id]?.conflicts = []
+                notePlaced(id)
             }
         }
         unsent.insert(id)

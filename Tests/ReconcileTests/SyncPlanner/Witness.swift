@@ -258,6 +258,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case signsOut
     /// Where a crash would happen, a device is signed out, and signed in to the other hub.
     case changesHub
+    /// The hub comes back from a backup, also where only one device has a user.
+    case restoresHub
     /// Where a crash would happen, a device gets a copy of another one's store.
     case copiesStore
 }

@@ -21,7 +21,7 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     private var isHeard = false
     /// Whether the end of a round of the engine matters to the thread.
     private var mindsRounds = false
-    private var haveRulesChanged = true
+    private var haveRulesChanged = false
     /// `isHeard`, as the thread knows it.
     private var wasHeard = false
     /// Whether heartbeats and revisions of 0 matter to the thread.
@@ -49,6 +49,9 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
             guard let self else { return }
             signal.change { mustLook = true }
         }
+        // At once, because programs may already open documents.
+        _ = locked.haveRulesChanged()
+        locked.readRules()
         signal.change { isRunning = true }
         startThread(named: "leases") { [self] in
             run()
@@ -59,6 +62,7 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
     /// Tells the hub that nothing is open on this device any more, but does not wait for it long.
     func stop() {
         volume.openDocuments.changed.set(nil)
+        locked.forgetRules()
         signal.change { isEnding = true }
         let patience = cl_clock_monotonic_ns() + LeaseExchange.patience
         _ = signal.wait(until: patience) { !isRunning }
@@ -156,6 +160,7 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
             case .look:
                 do throws(VolumeError) {
                     var open = try volume.openDocuments.look(limit: HubLimits.leases)
+                    tellEdited(open)
                     locked.keep(in: &open)
                     perform(holder.step(.looked(open), at: now))
                 } catch {
@@ -167,6 +172,12 @@ final class LeaseExchange: EnginePart, @unchecked Sendable {
             }
         }
         publishHeld()
+    }
+
+    private func tellEdited(_ open: [Identifier: DocumentUse]) {
+        let grants = volume.openDocuments.guarded.grants
+        let edited = grants.isAny ? open.filter { $0.value == .edits } : [:]
+        grants.setEdited(Set(edited.keys))
     }
 
     private func tell(_ number: UInt64, _ documents: [LeaseHolder.Document]) -> LeaseHolder.Event {

@@ -7,9 +7,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// The documents of which the rules say `lock=ask`: for which ones programs on this device wait,
-/// and for which ones the hub must believe a little longer that this device edits them. Only the
-/// thread of `LeaseExchange` uses it, except for `haveRulesChanged`.
+/// The documents of which the rules say `lock=ask` or `lock=hard`: for which ones programs on this
+/// device wait, and for which ones the hub must believe a little longer that this device edits
+/// them. Only the thread of `LeaseExchange` uses it, except for `haveRulesChanged`.
 final class LockedDocuments: EnginePart, @unchecked Sendable {
     let parts: EngineParts
 
@@ -57,15 +57,18 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
     func readRules() {
         rules = MergeRules(file: MergeRules.bytes(in: volume.root))
         hasRules = rules.line(setting: .ask) != nil || rules.line(setting: .hard) != nil
-        volume.openDocuments.guarded.set { [rules] in rules.makesWait(at: $0) }
-        let line = rules.line(setting: .hard)
-        state.withLock { state in
-            state.problems[MergeRules.fileName] = line.map {
-                "Line \($0) says lock=hard, which this version of Concord does not have yet: it "
-                    + "treats it as lock=ask, so opens wait for an editor on another device for a "
-                    + "moment and then go ahead. Write lock=ask if that is what you want."
-            }
+        let rules = rules
+        var isHard: (@Sendable ([Name]) -> Bool)?
+        if rules.line(setting: .hard) != nil {
+            isHard = { path in rules.choice(for: path).lock == .hard }
         }
+        volume.openDocuments.guarded.set(
+            isMeant: { path in rules.makesWait(at: path) }, isHard: isHard)
+    }
+
+    /// Without an engine no program waits. Any thread may call it.
+    func forgetRules() {
+        volume.openDocuments.guarded.set(isMeant: { _ in false }, isHard: nil)
     }
 
     // MARK: Others
@@ -84,7 +87,7 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
             // Who has a document first does not wait for those who came later.
             guard lease.since < ours[lease.document] ?? .max,
                 let path = try? volume.openDocuments.path(of: lease.document),
-                rules.makesWait(at: path)
+                rules.choice(for: path).lock == .ask
             else { continue }
             new[lease.document, default: []].append(lease)
         }
@@ -110,6 +113,16 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
 
     // MARK: This device
 
+    private func isWaitedFor(_ document: Identifier) -> Bool {
+        if volume.openDocuments.elsewhere(document).contains(where: { $0.use == .wants }) {
+            return true
+        }
+        guard hasRules, let path = try? volume.openDocuments.path(of: document) else {
+            return false
+        }
+        return rules.makesWait(at: path)
+    }
+
     /// Lets documents count as edited that were closed here and whose save the hub does not have
     /// yet: others who wait for them would otherwise get the previous contents.
     func keep(in open: inout [Identifier: DocumentUse]) {
@@ -119,11 +132,9 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
         edited = edits
         let ends = closed
         closed = [:]
-        guard hasRules else { return }
         for document in gone {
             let end = ends[document] ?? now + LeaseTerms.duration
-            guard now < end, let path = try? volume.openDocuments.path(of: document),
-                rules.makesWait(at: path),
+            guard now < end, isWaitedFor(document),
                 (try? volume.openDocuments.isUnsent(document)) == true
             else { continue }
             closed[document] = end

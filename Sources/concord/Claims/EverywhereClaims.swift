@@ -1,0 +1,68 @@
+import Control
+import Coordination
+import Model
+import Mount
+import Synchronization
+import Volume
+
+/// The claims of a volume that hold on all devices. Each is granted by this device's arbiter first,
+/// and then by the hub.
+final class EverywhereClaims: Sendable {
+    private struct Entry: Sendable {
+        let claim: EverywhereClaim
+        /// Refuses the request; nil when it was answered.
+        var refuse: (@Sendable (VolumeError) -> Void)?
+    }
+
+    private let entries = Mutex<[ClaimID: Entry]>([:])
+
+    /// Asks for the documents that a granted claim writes, if it is to hold on all devices, and then
+    /// calls `goOn`. If they are refused, the claim is released and refused.
+    func begin(
+        _ number: (claim: Int, id: ClaimID), of turn: ClaimRequest, _ paths: [Path],
+        _ request: Control.Request, _ client: Connection, _ service: ClaimService,
+        _ goOn: @escaping @Sendable () -> Void
+    ) {
+        guard request.everywhere == true, turn.manner != .preparing else { return goOn() }
+        let isHeld = { @Sendable in
+            service.clients.withLock { $0[client.number]?.claims[number.claim] == number.id }
+        }
+        let refuse: @Sendable (VolumeError) -> Void = { failure in
+            guard isHeld() else { return }
+            service.forget(number.claim, client)
+            service.arbiter.step(.released(number.id))
+            client.refuse(request, failure)
+        }
+        let names = paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element.names)
+        // The arbiter calls this while it holds its lock.
+        service.session.later(seconds: 0) { [self] in
+            do throws(VolumeError) {
+                let claim = try EverywhereClaim(
+                    names, service.volume.openDocuments, service.session, isTry: turn.isTry
+                ) { [self] failure in
+                    guard takeRefusal(number.id) != nil else { return }
+                    if let failure { refuse(failure) } else { goOn() }
+                }
+                entries.withLock { $0[number.id] = Entry(claim: claim, refuse: refuse) }
+                guard isHeld() else { return end(number.id) }
+                claim.begin()
+            } catch { refuse(error) }
+        }
+    }
+
+    /// Returns how a claim is refused, once; nil if it was answered.
+    private func takeRefusal(_ id: ClaimID) -> (@Sendable (VolumeError) -> Void)? {
+        entries.withLock { entries in
+            defer { entries[id]?.refuse = nil }
+            return entries[id]?.refuse
+        }
+    }
+
+    /// To be called when a claim has ended.
+    func end(_ id: ClaimID) {
+        entries.withLock { $0.removeValue(forKey: id) }?.claim.end()
+    }
+
+    /// Refuses a claim that is not granted yet.
+    func cancel(_ id: ClaimID) { takeRefusal(id)?(Refusal.cancelled.error) }
+}
