@@ -133,11 +133,19 @@ package struct OperationResult: Codable, Hashable, Sendable {
         /// The operation's version, if it is refused because its id is that of another version or
         /// of another item's. The device sends the contents again as a version with a new id.
         package var takenVersion: Identifier?
+        /// The operation's item, if it is refused because the folder that the account sees does not
+        /// have it: it has left the folder, or never was there. The device sends what it has as a
+        /// new item.
+        package var takenItem: Identifier?
 
-        package init(_ code: Code, _ message: String, takenVersion: Identifier? = nil) {
+        package init(
+            _ code: Code, _ message: String, takenVersion: Identifier? = nil,
+            takenItem: Identifier? = nil
+        ) {
             self.code = code
             self.message = message
             self.takenVersion = takenVersion
+            self.takenItem = takenItem
         }
     }
 

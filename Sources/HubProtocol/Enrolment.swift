@@ -128,10 +128,14 @@ package struct VolumeRequest: Codable, Hashable, Sendable {
     /// The name of the account that owns the volume, if that is another one. Then nothing is
     /// created.
     package var owner: String?
+    /// The id of a volume of another account that the device has joined before: a folder may have
+    /// been renamed since.
+    package var id: Identifier?
 
-    package init(name: String, owner: String? = nil) {
+    package init(name: String, owner: String? = nil, id: Identifier? = nil) {
         self.name = name
         self.owner = owner
+        self.id = id
     }
 }
 

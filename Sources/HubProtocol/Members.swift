@@ -42,6 +42,25 @@ package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
     }
 }
 
+extension Role {
+    package static let refusalInFolder = Failure(
+        .forbidden,
+        "You are a member of a folder of a volume, and this works only in a whole volume.")
+}
+
+extension VolumeOperation {
+    /// Whether the members of a folder can do it, in that folder. They are refused what is not
+    /// limited to folders.
+    package var worksInFolders: Bool {
+        switch self {
+        case .open, .have, .chunks, .read, .commit, .changes, .manifests, .feed, .holding,
+            .durability, .wanted, .members, .leases, .edit, .leave:
+            true
+        case .changeMembers, .grant, .page, .pageForm, .links, .makeLink: false
+        }
+    }
+}
+
 /// Everything that a hub does in a volume for an account.
 package enum VolumeOperation: String, Sendable, CaseIterable {
     /// Lists the volume and gives its keys.
@@ -109,12 +128,18 @@ package struct Member: Codable, Hashable, Sendable {
     package var since: Int64
     /// Whether this is the account that sent the request.
     package var isSelf: Bool
+    /// The path of the folder that the member sees, below what the asking account sees; nil for a
+    /// member who sees all of that.
+    package var folder: String?
 
-    package init(user: String, role: Role, since: Int64, isSelf: Bool = false) {
+    package init(
+        user: String, role: Role, since: Int64, isSelf: Bool = false, folder: String? = nil
+    ) {
         self.user = user
         self.role = role
         self.since = since
         self.isSelf = isSelf
+        self.folder = folder
     }
 }
 
@@ -127,10 +152,15 @@ package struct MemberRequest: Codable, Hashable, Sendable {
     package var user: String
     /// The new role; nil if the member is removed.
     package var role: Role?
+    /// The directory that a new member sees as the volume; nil if it is the whole volume.
+    package var folder: Identifier?
 
-    package init(_ change: Change, _ user: String, role: Role? = nil) {
+    package init(
+        _ change: Change, _ user: String, role: Role? = nil, folder: Identifier? = nil
+    ) {
         self.change = change
         self.user = user
         self.role = role
+        self.folder = folder
     }
 }

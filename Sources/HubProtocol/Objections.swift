@@ -195,6 +195,9 @@ extension MemberList {
             if let objection = member.user.objectionToDisplay ?? member.since.objectionToTime {
                 return objection
             }
+            guard member.folder?.utf8.count ?? 0 <= HubLimits.folderPathBytes else {
+                return "The path of a folder has at most \(HubLimits.folderPathBytes) bytes."
+            }
         }
         return nil
     }
@@ -204,6 +207,10 @@ extension MemberRequest {
     /// The role of the owner cannot be given: the volume's bytes count to the owner's quota.
     package var objection: String? {
         if let objection = user.objectionToDisplay { return objection }
+        guard folder == nil || change == .add else {
+            return "Only a new member can be limited to a folder: remove the member, and add them "
+                + "again."
+        }
         switch (change, role) {
         case (.remove, nil), (.add, .reader), (.add, .editor), (.role, .reader), (.role, .editor):
             return nil

@@ -51,6 +51,9 @@ package enum HubHeader {
     package static let role = "Concord-Role"
     /// The number of the volume's members, in the answers of `changes`.
     package static let members = "Concord-Members"
+    /// The versions whose chunks `read` and `have` ask for, separated by commas. A member of a
+    /// folder gets only chunks of versions that the request names.
+    package static let versions = "Concord-Versions"
     /// The collection in which the answer of `have` is valid. The device sends it with the commit.
     package static let collection = "Concord-Collection"
 }
@@ -67,6 +70,8 @@ package enum HubLimits {
     /// The ids in one body of `have`, `read`, `manifests`, `holding` and `durability`.
     package static let ids = 8192
     package static let chunksPerUpload = 1000
+    /// The versions that one header names, so that a proxy does not refuse it as too long.
+    package static let versionsNamed = 128
     package static let uploadBytes = 8 << 20
     /// The longest chunk, uncompressed; a frame's bytes have the same limit. A chunk that is longer
     /// than `uploadBytes` is uploaded alone.
@@ -131,6 +136,8 @@ package enum HubLimits {
     package static let linkPasswordLength = 8
     /// The bytes of the path of a link's document that the hub tells.
     package static let linkPathBytes = 16 << 10
+    /// The bytes of the path of a folder that the hub tells.
+    package static let folderPathBytes = 16 << 10
     /// The documents of a volume that are open on one device, and the leases of a volume that a
     /// device is told of.
     package static let leases = 128

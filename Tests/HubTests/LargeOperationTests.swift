@@ -270,7 +270,7 @@ struct LargeOperationTests {
             func commit(_ entries: [OperationEntry]) -> Commit {
                 var commit = Commit(
                     request: device.request(entries), objections: [:], caller: caller,
-                    volume: device.volume.id, received: 1, clock: { 1 })
+                    volume: device.volume.id, folder: nil, received: 1, clock: { 1 })
                 (commit.steps.work, commit.steps.deleted) = (60, 3)
                 return commit
             }

@@ -405,10 +405,10 @@ struct LedgerContract {
         try await ledger.write { transaction in
             try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
             try transaction.addVolume(volume, at: 2)
+            try transaction.dropThePast()
             for table in ["members", "packs", "staged", "loose_uses", "revivals", "dav_locks"] {
                 try transaction.execute("DROP TABLE \(table)", [])
             }
-            try transaction.dropThePast()
             try transaction.execute("DROP INDEX revisions_order", [])
             try transaction.execute("CREATE INDEX revisions_item ON revisions (volume, item)", [])
             try transaction.execute(

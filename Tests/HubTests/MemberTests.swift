@@ -12,28 +12,35 @@ struct MemberTests {
     /// What an account is for anna's volume.
     enum Standing: CaseIterable, CustomTestStringConvertible {
         case owner, editor, reader, removed, never
+        /// Members of the folder in which the document is.
+        case folderEditor, folderReader, removedFromFolder
 
         var role: Role? {
             switch self {
             case .owner: .owner
-            case .editor, .removed: .editor
-            case .reader: .reader
+            case .editor, .removed, .folderEditor, .removedFromFolder: .editor
+            case .reader, .folderReader: .reader
             case .never: nil
             }
         }
+
+        var isRemoved: Bool { self == .removed || self == .removedFromFolder }
+        var isLimited: Bool { "\(self)".localizedCaseInsensitiveContains("folder") }
 
         var testDescription: String { "\(self)" }
 
         /// The decision, written down a second time. The switches have no default, so that a new
         /// operation needs a decision here, too.
         func answer(to operation: VolumeOperation) -> Failure.Code? {
-            if self == .removed || self == .never { return .notFound }
+            if isRemoved || self == .never { return .notFound }
+            let isReader = role == .reader
             switch operation {
+            case .page, .links: return isLimited ? .forbidden : nil
+            case .pageForm, .makeLink, .grant: return isReader || isLimited ? .forbidden : nil
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
-                .leases, .page, .links:
+                .leases:
                 return nil
-            case .chunks, .commit, .holding, .edit, .grant, .pageForm, .makeLink:
-                return self == .reader ? .forbidden : nil
+            case .chunks, .commit, .holding, .edit: return isReader ? .forbidden : nil
             case .changeMembers: return self == .owner ? nil : .forbidden
             case .leave: return self == .owner ? .forbidden : nil
             }
@@ -50,6 +57,8 @@ struct MemberTests {
         var surfer: Surfer
         let item: Identifier
         let revision: Revision
+        /// What the account calls the volume.
+        let name: String
 
         init(_ standing: Standing, at hub: RunningHub) async throws {
             self.hub = hub
@@ -57,15 +66,22 @@ struct MemberTests {
             user = standing == .owner ? "anna" : "bert"
             device = standing == .owner ? anna : try await hub.device(of: user)
             surfer = try await hub.surfer(user)
+            let folder = Identifier.random()
+            try await anna.commit([anna.directory("folder", id: folder)])
+            name = standing.isLimited ? "team/folder" : "team"
             if let role = standing.role, role != .owner {
-                try await anna.change(.add, user, role)
-                device.volume = try await device.open("team", of: "anna")
+                try await anna.send(
+                    MemberRequest(
+                        .add, user, role: role, folder: standing.isLimited ? folder : nil))
+                device.volume = try await device.open(name, of: "anna")
+                #expect((device.volume.id == anna.volume.id) == !standing.isLimited)
+            } else {
+                device.volume = anna.volume
             }
-            if standing == .removed { try await anna.change(.remove, user) }
-            device.volume = anna.volume
+            if standing.isRemoved { try await anna.change(.remove, user) }
             try await anna.upload([bytes("secret")])
             item = .random()
-            let entry = anna.creation("plan.txt", bytes("secret"), id: item)
+            let entry = anna.creation("plan.txt", bytes("secret"), id: item, in: folder)
             revision = entry.change.revision!
             try await anna.commit([entry])
             if standing == .owner { device = anna }
@@ -81,7 +97,7 @@ struct MemberTests {
             switch operation {
             case .open:
                 return try await send(
-                    hub.url + Routes.volumes, try json(VolumeRequest(name: "team", owner: "anna")))
+                    hub.url + Routes.volumes, try json(VolumeRequest(name: name, owner: "anna")))
             case .have: return try await call(.have, chunk, ContentType.binary)
             case .chunks:
                 return try await call(
@@ -89,7 +105,7 @@ struct MemberTests {
             case .read: return try await call(.read, chunk, ContentType.binary)
             case .commit:
                 return try await call(
-                    .commit, try json(device.request([device.directory("folder")])))
+                    .commit, try json(device.request([device.directory("new")])))
             case .changes: return try await get(.changes)
             case .manifests: return try await call(.manifests, list)
             case .feed: return try await status(ofFeed: device)
@@ -189,7 +205,7 @@ struct MemberTests {
     /// Otherwise somebody could find out which volumes there are.
     @Test(
         "a volume is as unknown as one that does not exist",
-        arguments: [Standing.removed, .never])
+        arguments: [Standing.removed, .never, .removedFromFolder])
     func unknown(_ standing: Standing) async throws {
         try await RunningHub.with { hub in
             var scene = try await Scene(standing, at: hub)

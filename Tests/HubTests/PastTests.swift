@@ -173,7 +173,7 @@ struct PastTests {
                     at: Int64(time) * second)
             }
             try transaction.dropThePast()
-            let version = LedgerSchema.steps.count - 5
+            let version = LedgerSchema.steps.count - 6
             try transaction.execute(
                 isSQLite
                     ? "PRAGMA user_version = \(version)" : "UPDATE ledger SET version = \(version)",
@@ -275,7 +275,7 @@ extension LedgerTransaction {
     func dropThePast() throws {
         let tables = [
             "past_places", "past_currents", "journal_times", "moves", "passkeys", "secrets",
-            "links", "grants",
+            "links", "grants", "folders", "departures", "crossings", "proofs",
         ]
         for table in tables {
             try execute("DROP TABLE \(table)", [])
@@ -283,5 +283,6 @@ extension LedgerTransaction {
         try execute("ALTER TABLE items DROP COLUMN here", [])
         try execute("ALTER TABLE volumes DROP COLUMN unplaced", [])
         try execute("ALTER TABLE volumes DROP COLUMN fence", [])
+        try execute("ALTER TABLE members DROP COLUMN folder", [])
     }
 }

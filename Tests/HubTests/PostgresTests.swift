@@ -298,13 +298,14 @@ struct PostgresTests {
                 DROP TABLE concord.loose_uses, concord.revivals, concord.dav_locks;
                 DROP TABLE concord.past_places, concord.past_currents, concord.journal_times;
                 DROP TABLE concord.moves, concord.passkeys, concord.secrets, concord.links;
-                DROP TABLE concord.grants;
+                DROP TABLE concord.grants, concord.folders, concord.departures;
+                DROP TABLE concord.crossings, concord.proofs;
                 ALTER TABLE concord.items DROP COLUMN here;
                 ALTER TABLE concord.volumes DROP COLUMN unplaced;
                 ALTER TABLE concord.volumes DROP COLUMN fence;
                 DROP INDEX concord.revisions_order;
                 CREATE INDEX revisions_item ON concord.revisions (volume, item);
-                UPDATE concord.ledger SET version = version - 11
+                UPDATE concord.ledger SET version = version - 12
                 """, in: name)
             let migrated = try open(server.url(name), mayCreate: false)
             let rows = try await migrated.read { try $0.rows("SELECT expires FROM tokens", []) }

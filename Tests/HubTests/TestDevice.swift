@@ -51,16 +51,25 @@ struct TestDevice: Sendable {
         return try reply.decoded()
     }
 
-    func have(_ ids: [Digest]) async throws -> (present: [Bool], collection: UInt64) {
-        let reply = try await Wire.send(path(.have), PackedIDs(ids).bytes, token: token)
+    func have(
+        _ ids: [Digest], of versions: [Identifier] = []
+    ) async throws -> (present: [Bool], collection: UInt64) {
+        let reply = try await Wire.send(
+            path(.have), PackedIDs(ids).bytes, token: token, headers: naming(versions))
         guard let presence = Presence(bytes: try reply.checked(), count: ids.count),
             let collection = reply.values(of: HubHeader.collection).first.flatMap({ UInt64($0) })
         else { throw SupportError("no bitmap") }
         return (ids.indices.map { presence[$0] }, collection)
     }
 
-    func read(_ ids: [Digest]) async throws -> [ChunkFrame] {
-        let reply = try await Wire.send(path(.read), PackedIDs(ids).bytes, token: token)
+    private func naming(_ versions: [Identifier]) -> [String: String] {
+        versions.isEmpty
+            ? [:] : [HubHeader.versions: versions.map(\.description).joined(separator: ",")]
+    }
+
+    func read(_ ids: [Digest], of versions: [Identifier] = []) async throws -> [ChunkFrame] {
+        let reply = try await Wire.send(
+            path(.read), PackedIDs(ids).bytes, token: token, headers: naming(versions))
         var (reader, frames) = (FrameReader(), [ChunkFrame]())
         reader.append(try reply.checked())
         while let frame = try reader.nextChunk() { frames.append(frame) }
@@ -104,15 +113,18 @@ struct TestDevice: Sendable {
     }
 
     mutating func creation(
-        _ name: String, _ bytes: [UInt8], id: Identifier = .random(), group: UInt64? = nil
+        _ name: String, _ bytes: [UInt8], id: Identifier = .random(), group: UInt64? = nil,
+        in parent: Identifier = .root
     ) -> OperationEntry {
         let creation = Creation(
-            kind: .file, placement: placement(name), revision: revision(of: bytes))
+            kind: .file, placement: placement(name, in: parent), revision: revision(of: bytes))
         return entry(id, .create(creation), bytes: bytes, group: group)
     }
 
-    mutating func directory(_ name: String, id: Identifier = .random()) -> OperationEntry {
-        entry(id, .create(Creation(kind: .directory, placement: placement(name))))
+    mutating func directory(
+        _ name: String, id: Identifier = .random(), in parent: Identifier = .root
+    ) -> OperationEntry {
+        entry(id, .create(Creation(kind: .directory, placement: placement(name, in: parent))))
     }
 
     func request(

@@ -38,13 +38,14 @@ package final class Fleet {
     @discardableResult
     package func join(
         store: String? = nil, environment: [String: String] = [:], as user: String = "ann",
-        named name: String? = nil, after work: (MountedVolume) throws -> Void = { _ in }
+        named name: String? = nil, volume: String? = nil,
+        after work: (MountedVolume) throws -> Void = { _ in }
     ) throws -> MountedVolume {
         let device = try MountedVolume(
             store: store, options: ["name=team"], environment: environment)
         devices.append(device)
         try work(device)
-        try signIn(device, as: user, named: name)
+        try signIn(device, as: user, named: name, volume: volume)
         return device
     }
 
@@ -57,7 +58,8 @@ package final class Fleet {
     }
 
     package func signIn(
-        _ device: MountedVolume, as user: String = "ann", named name: String? = nil
+        _ device: MountedVolume, as user: String = "ann", named name: String? = nil,
+        volume: String? = nil
     ) throws {
         let number = devices.firstIndex { $0 === device } ?? 0
         let words = [
@@ -65,7 +67,8 @@ package final class Fleet {
             name ?? "dev\(number)", "--at", device.path,
         ]
         let owner = user == "ann" ? [] : ["--owner", "ann"]
-        try Command(Programs.fsctl, arguments: words + owner).succeed()
+        let volume = volume.map { ["--volume", $0] } ?? []
+        try Command(Programs.fsctl, arguments: words + owner + volume).succeed()
     }
 
     package func offline(_ index: Int) throws {

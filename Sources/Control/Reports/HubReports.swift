@@ -50,9 +50,14 @@ package struct MembersReport: Codable, Hashable, Sendable {
         package var since: Int64
         /// Whether this is the account of the device that was asked.
         package var here: Bool
+        /// The path of the folder that is the whole volume for the member; left out for others.
+        package var folder: String?
 
-        package init(user: String, role: String, since: Int64, here: Bool) {
+        package init(
+            user: String, role: String, since: Int64, here: Bool, folder: String? = nil
+        ) {
             (self.user, self.role, self.since, self.here) = (user, role, since, here)
+            self.folder = folder
         }
     }
 

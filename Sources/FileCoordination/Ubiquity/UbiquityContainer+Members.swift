@@ -22,6 +22,9 @@ extension UbiquityContainer {
         public let since: Date
         /// Whether this device is signed in to this account.
         public let isCurrentUser: Bool
+        /// The path of the folder that the member sees instead of the whole volume; nil for a
+        /// member who sees all of it.
+        public let folder: String?
     }
 
     /// The members of the volume, the owner first; empty while the volume belongs to no hub. The
@@ -39,7 +42,8 @@ extension UbiquityContainer {
                 guard let role = Member.Role(rawValue: member.role) else { return nil }
                 let since = Date(timeIntervalSince1970: Double(member.since) / 1e9)
                 return Member(
-                    name: member.user, role: role, since: since, isCurrentUser: member.here)
+                    name: member.user, role: role, since: since, isCurrentUser: member.here,
+                    folder: member.folder)
             }
         } catch {
             throw FileCoordinationError(error)

@@ -29,13 +29,26 @@ extension Administration {
     /// devices within a second, and refuses their requests at once.
     ///
     /// - Throws: `.notFound`, `.invalid`.
-    package func change(_ request: MemberRequest, in volume: String, owner: String) async throws {
+    ///
+    /// - Parameter folder: The path of the directory that a new member sees as the volume; nil if
+    ///   it is the whole volume.
+    package func change(
+        _ request: MemberRequest, in volume: String, owner: String, folder: String? = nil
+    ) async throws {
         if let objection = request.objection { throw VolumeError(.invalid, objection) }
         let time = clock()
         do {
             try await ledger.write { transaction in
                 let table = transaction.membership
                 let volume = try table.existing(volume, owner: owner)
+                var request = request
+                if let folder {
+                    request.folder = try transaction.folders.directory(at: folder, in: volume)
+                    guard request.folder != nil else {
+                        throw VolumeError(
+                            .notFound, "There is no folder \"\(folder)\" in this volume.")
+                    }
+                }
                 try table.change(request, of: volume, at: time)
             }
         } catch let failure as Failure {

@@ -45,6 +45,7 @@ struct GarbageCollection {
                     condemnedBefore: time - grace, in: volume.id)
                 let condemned = try transaction.chunks.condemn(
                     cameBefore: time - grace, in: volume.id, at: time)
+                try ProofTable.removeAll(before: time - grace, in: volume.id, transaction)
                 if removed + condemned > 0 { try transaction.chunks.countCollection(of: volume.id) }
                 return (removed, condemned)
             }

@@ -54,8 +54,13 @@ struct VolumeCheck {
         guard let account = try transaction.volume(volume)?.account else { return }
         let owners = try transaction.membership.members(of: volume).count { $0.role == .owner }
         let role = try transaction.membership.role(of: account, in: volume)
-        guard owners != 1 || role != .owner else { return }
-        add("its account is not its only owner.")
+        if owners != 1 || role != .owner { add("its account is not its only owner.") }
+        let lost = try transaction.row(
+            """
+            SELECT count(*) FROM members WHERE volume = $1 AND folder IS NOT NULL
+            AND folder NOT IN (SELECT id FROM folders WHERE volume = $1)
+            """, [.id(volume)])
+        if try lost?.integer(0) != 0 { add("a member's folder is unknown.") }
     }
 
     /// Reads all rows of the volume in a table that has this key.

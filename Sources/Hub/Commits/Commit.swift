@@ -12,6 +12,10 @@ struct Commit: Sendable {
     let objections: [UInt64: String]
     let caller: Caller
     let volume: Identifier
+    /// What the account sees of the volume; nil if that is all.
+    let folder: SharedFolder?
+    /// What the account's devices take for the volume's id.
+    var seenVolume: Identifier { folder?.id ?? volume }
     /// The time when the request arrived, in nanoseconds since 1970.
     let received: Int64
     /// Whether the device has the contents of the versions that it commits. A browser has not, and
@@ -34,7 +38,7 @@ struct Commit: Sendable {
     func run(in transaction: any LedgerTransaction, _ progress: inout CommitProgress) throws
         -> CommitStep
     {
-        var volume = try transaction.membership.volume(volume, of: caller, for: operation)
+        var volume = try transaction.membership.view(seenVolume, of: caller, for: operation).volume
         try checkEpochs(volume, transaction)
         let last = try transaction.operations.lastNumber(
             of: caller.device, epoch: request.epoch, in: volume.id)
@@ -145,6 +149,7 @@ struct Commit: Sendable {
         guard !entries.isEmpty else { return [] }
         var table = LedgerTable(transaction, volume: volume.id, time: received)
         (table.versionLimits, table.steps) = (versionLimits, steps)
+        table.scope = folder.map { FolderScope(transaction, $0) }
         defer { progress.crowded.formUnion(table.crowded) }
         if try transaction.membership.memberCount(of: volume.id) > 1 { table.sender = caller.user }
         let workBefore = progress.work
@@ -244,7 +249,8 @@ struct Commit: Sendable {
                     let id = entry.change.revision?.id
                     return .init(
                         .malformed, bound.message,
-                        takenVersion: id == bound.takenVersion ? id : nil)
+                        takenVersion: id == bound.takenVersion ? id : nil,
+                        takenItem: entry.item == bound.takenItem ? entry.item : nil)
                 }
             }
         }
@@ -266,7 +272,7 @@ struct Commit: Sendable {
         var refusals = entries.map { entry in
             objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
         }
-        var versions = VersionIDs(transaction, volume: volume.id)
+        var versions = VersionIDs(transaction, volume: volume.id, folder)
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
             refusals[index] = try versions.refusal(of: entry)
         }
@@ -326,7 +332,10 @@ struct Commit: Sendable {
         table.isBounded = entry.change.growsItem
         let count = table.recorded.count
         let isFenced = try table.isFenced(entry, in: volume, from: caller.device)
-        let verdict = try operation.apply(to: &table, sequence: volume.head, isFenced: isFenced)
+        let verdict =
+            try table.verdict(ifUnseen: operation)
+            ?? table.placed(operation).apply(
+                to: &table, sequence: volume.head, isFenced: isFenced)
         if table.recorded.count > count, let content = entry.content {
             if !keepsContents, let revision = entry.change.revision {
                 try transaction.release(revision.id, by: caller.device, in: volume.id)
@@ -344,6 +353,12 @@ struct Commit: Sendable {
     private func use(
         _ content: RevisionContent, of revision: Revision?, _ transaction: any LedgerTransaction
     ) throws -> UInt64 {
+        // The chunks of large versions were checked before their uses were counted.
+        if folder != nil, !content.isLarge {
+            let proofs = ProofTable(transaction, volume, of: caller.account)
+            let unproven = try content.chunks.ids.filter { try !proofs.has($0) }
+            guard unproven.isEmpty else { throw Failure.missing(unproven) }
+        }
         if content.isLarge, let revision {
             let versions = transaction.versions(in: volume)
             guard try versions.takeUses(of: revision.id, content.chunks) else {
@@ -440,58 +455,5 @@ extension Failure {
             .volumeEpoch,
             "The hub was restored from a backup: compare everything, and infer no deletion.",
             epoch: epoch)
-    }
-}
-
-extension Hub {
-    /// Applies a batch of operations exactly once, even if the answer is lost and the device sends
-    /// it again.
-    ///
-    /// - Parameter keepsContents: Whether the device has the contents of the versions that it
-    ///   commits, so that it counts among the devices that have them.
-    package func commit(
-        _ request: CommitRequest, to volume: Identifier, for caller: Caller,
-        keepsContents: Bool = true
-    ) async throws -> CommitAnswer {
-        let received = clock()
-        guard request.device == caller.device else {
-            throw Failure(.malformed, "The token belongs to another device than \(request.device).")
-        }
-        guard request.operations.count <= HubLimits.operations else {
-            throw Failure(
-                .tooLarge, "At most \(HubLimits.operations) operations are accepted at once.")
-        }
-        let first = request.operations.first?.number ?? 1
-        let isInOrder = request.operations.enumerated().allSatisfy {
-            first > 0 && $1.number &- first == UInt64($0)
-        }
-        guard isInOrder else {
-            throw Failure(.malformed, "Operations must be numbered from 1 without a gap.")
-        }
-        if let cursor = request.cursor {
-            try await check(
-                cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller,
-                .commit)
-        }
-        let hasContents = request.operations.contains { $0.content != nil }
-        let key =
-            hasContents
-            ? try await self.volume(volume, for: caller, to: keepsContents ? .commit : .pageForm)
-                .chunkKey : []
-        // A manifest may be long, so this is done before the transaction, for which others wait.
-        let objections = await perAccountLock.alone(caller.account) {
-            request.operations.reduce(into: [:]) { objections, entry in
-                objections[entry.number] = entry.objection { .keyed(by: key, $0.bytes) }
-            }
-        }
-        let commit = Commit(
-            request: request, objections: objections, caller: caller, volume: volume,
-            received: received, keepsContents: keepsContents, clock: clock,
-            versionLimits: limits.versions, steps: limits.steps)
-        let answer = try await CommitPreparation(hub: self, commit: commit).run {
-            try await self.committer(of: volume).add(commit)
-        }
-        metrics.operations.add(answer.results.count)
-        return answer
     }
 }

@@ -42,8 +42,9 @@ struct CommitPreparation {
         guard !all.isEmpty else { return [] }
         let request = commit.request
         let last = try await hub.ledger.read { [commit] transaction -> UInt64? in
-            let volume = try transaction.membership.volume(
-                commit.volume, of: commit.caller, for: commit.operation)
+            let volume = try transaction.membership.view(
+                commit.seenVolume, of: commit.caller, for: commit.operation
+            ).volume
             guard request.volumeEpoch == volume.epoch,
                 try request.epoch == transaction.devices.epoch(of: commit.caller.device),
                 request.collection.map({ $0 == volume.collection }) ?? true
@@ -65,9 +66,13 @@ struct CommitPreparation {
         var missing: [Digest] = []
         for start in stride(from: 0, to: ids.count, by: CommitPreparation.checkedAtOnce) {
             let slice = ids[start...].prefix(CommitPreparation.checkedAtOnce)
-            missing += try await hub.ledger.read { [volume] transaction in
-                zip(slice, try transaction.chunks.areThere(slice, in: volume))
-                    .filter { !$1 }.map(\.0)
+            missing += try await hub.ledger.read { [commit, volume] transaction in
+                let proofs = ProofTable(transaction, volume, of: commit.caller.account)
+                let present = try transaction.chunks.areThere(slice, in: volume)
+                return try zip(slice, present).filter { chunk, isThere in
+                    guard isThere, commit.folder != nil else { return !isThere }
+                    return try !proofs.has(chunk)
+                }.map(\.0)
             }
         }
         guard missing.isEmpty else { throw Failure.missing(missing) }
@@ -80,8 +85,8 @@ struct CommitPreparation {
         for (part, slice) in VersionTable.parts(of: chunks).enumerated() {
             try await hub.turns.take(caller.account) {
                 try await hub.ledger.write(.volume(volume)) { [commit] transaction in
-                    _ = try transaction.membership.volume(
-                        commit.volume, of: commit.caller, for: commit.operation)
+                    _ = try transaction.membership.view(
+                        commit.seenVolume, of: commit.caller, for: commit.operation)
                     // A version that the hub has already is not recorded again.
                     if try transaction.revision(revision, in: commit.volume) != nil { return }
                     let missing = try transaction.versions(in: commit.volume).use(

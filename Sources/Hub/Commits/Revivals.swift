@@ -13,13 +13,16 @@ struct Revival: Hashable, Sendable {
 
 /// Restores what is in very large directories in small transactions, after the operation that has
 /// restored the directory. What is left to do is in the ledger, so it is continued after the hub
-/// was stopped.
+/// was stopped. The same for the contents of directories that came into a shared folder or left it
+/// (`Crossing`).
 struct Revivals {
     let hub: Hub
 
     func run() async throws {
         let volumes = try await hub.ledger.read { transaction in
-            try transaction.rows("SELECT DISTINCT volume FROM revivals", []).map { try $0.id(0) }
+            try transaction.rows(
+                "SELECT volume FROM revivals UNION SELECT volume FROM crossings", []
+            ).map { try $0.id(0) }
         }
         for volume in volumes {
             var isMore = true
@@ -65,7 +68,9 @@ struct Revivals {
     /// - Returns: Whether something is left to do.
     private static func goOn(in table: inout LedgerTable) throws -> Bool {
         let directories = table.directories
-        guard var revival = try directories.firstRevival() else { return false }
+        guard var revival = try directories.firstRevival() else {
+            return try table.goOnWithCrossings()
+        }
         let page =
             try table.item(revival.directory)?.life.isAlive == true
             ? try directories.children(after: revival, limit: table.steps.read) : []

@@ -15,6 +15,9 @@ package struct StepLimits: Sendable {
     package var deleted = 500
     /// A directory with at most this many items in the trash is restored in one transaction.
     package var revived = 500
+    /// The work about what is in a directory that came into a shared folder or left it, within the
+    /// transaction of its move.
+    var crossed = 5_000
     /// The items of a directory that are read at once.
     package var read = 200
     /// The work of a transaction that removes versions.

@@ -6,12 +6,15 @@ import Model
 struct VersionIDs {
     private let transaction: any LedgerTransaction
     private let volume: Identifier
+    /// What the sender sees; nil if it is the whole volume.
+    private var scope: FolderScope?
     /// The versions of earlier operations of the group.
     private var named: Set<Identifier> = []
 
-    init(_ transaction: any LedgerTransaction, volume: Identifier) {
+    init(_ transaction: any LedgerTransaction, volume: Identifier, _ folder: SharedFolder?) {
         self.transaction = transaction
         self.volume = volume
+        scope = folder.map { FolderScope(transaction, $0) }
     }
 
     /// Nil also for a version that the hub has of the same item with the same contents: the
@@ -22,7 +25,10 @@ struct VersionIDs {
             return refusal("Two operations of a group have one version.", revision.id)
         }
         guard let known = try transaction.revision(revision.id, in: volume) else { return nil }
-        guard known.content == revision.content else {
+        // Nothing tells what the version is if it is outside of the folder.
+        guard try scope?.contains(version: revision.id) ?? true,
+            known.content == revision.content
+        else {
             return refusal("Another version has this version's id.", revision.id)
         }
         guard try item(of: revision.id) == transaction.canonical(entry.item, in: volume) else {

@@ -160,7 +160,8 @@ extension Description {
                 "type": "string",
                 "description": "The name of the account that owns the volume, if it is another \#
         one. Then nothing is created."
-              }
+              },
+              "id": {"$ref": "#/components/schemas/Id"}
             },
             "required": ["name"]
           },

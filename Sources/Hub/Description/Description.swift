@@ -20,6 +20,12 @@ enum Description {
               "Volume": {
                 "name": "volume", "in": "path", "required": true,
                 "schema": {"$ref": "#/components/schemas/Id"}
+              },
+              "Versions": {
+                "name": "Concord-Versions", "in": "header", "required": false,
+                "description": "Ids of at most 128 versions, separated by commas. A member of a \
+        folder is told of chunks and gets them only of the versions that it names.",
+                "schema": {"type": "string"}
               }
             },
             "responses": \(responses),

@@ -254,7 +254,8 @@ enum ItemDescription {
             "properties": {
               "code": {"type": "string", "enum": ["quota", "malformed", "group"]},
               "message": {"type": "string"},
-              "takenVersion": {"$ref": "#/components/schemas/Id"}
+              "takenVersion": {"$ref": "#/components/schemas/Id"},
+              "takenItem": {"$ref": "#/components/schemas/Id"}
             },
             "required": ["code", "message"]
           },

@@ -68,7 +68,12 @@ enum MemberDescription {
               "user": {"type": "string"},
               "role": {"$ref": "#/components/schemas/Role"},
               "since": {"$ref": "#/components/schemas/Time"},
-              "isSelf": {"type": "boolean"}
+              "isSelf": {"type": "boolean"},
+              "folder": {
+                "type": "string",
+                "description": "The path of the folder that the member sees, below what the \#
+        asking account sees. Left out for a member who sees all of that."
+              }
             },
             "required": ["user", "role", "since", "isSelf"]
           },
@@ -88,7 +93,8 @@ enum MemberDescription {
                 "type": "string",
                 "enum": ["reader", "editor"],
                 "description": "Left out if the member is removed."
-              }
+              },
+              "folder": {"$ref": "#/components/schemas/Id"}
             },
             "required": ["change", "user"]
           }

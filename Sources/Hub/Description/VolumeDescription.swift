@@ -7,7 +7,10 @@ enum VolumeDescription {
             "post": {
               "operationId": "have",
               "summary": "Tells which chunks the hub has.",
-              "parameters": [{"$ref": "#/components/parameters/Volume"}],
+              "parameters": [
+                {"$ref": "#/components/parameters/Volume"},
+                {"$ref": "#/components/parameters/Versions"}
+              ],
               "requestBody": {
                 "required": true,
                 "description": "Ids of 32 bytes, at most 8192.",
@@ -85,7 +88,10 @@ enum VolumeDescription {
             "post": {
               "operationId": "read",
               "summary": "Returns chunks in the requested order.",
-              "parameters": [{"$ref": "#/components/parameters/Volume"}],
+              "parameters": [
+                {"$ref": "#/components/parameters/Volume"},
+                {"$ref": "#/components/parameters/Versions"}
+              ],
               "requestBody": {
                 "required": true,
                 "description": "Ids of 32 bytes, at most 8192.",

@@ -141,7 +141,7 @@ package struct DeviceTable {
         try transaction.execute("UPDATE devices SET epoch = epoch + 1 WHERE id = $1", [.id(device)])
         let epoch = try epoch(of: device)
         guard let account = try owner(of: device) else { return epoch }
-        for volume in try transaction.membership.accessible(to: account).map(\.volume) {
+        for volume in try transaction.membership.visible(to: account).map(\.volume) {
             for table in ["numbers", "answers"] {
                 try transaction.execute(
                     "DELETE FROM \(table) WHERE volume = $1 AND device = $2 AND epoch < $3",

@@ -59,7 +59,7 @@ extension LedgerTransaction {
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
             try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }
-        for table in ["devices", "invites", "members", "dav_locks", "passkeys"] {
+        for table in ["devices", "invites", "members", "dav_locks", "passkeys", "proofs"] {
             try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
         }
         try execute("DELETE FROM accounts WHERE id = $1", [.id(account)])

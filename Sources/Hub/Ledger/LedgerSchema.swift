@@ -399,13 +399,57 @@ package enum LedgerSchema {
         -- The last token that was given in the volume.
         ALTER TABLE volumes ADD COLUMN fence BIGINT NOT NULL DEFAULT 0
         """,
+        """
+        -- Directories that some members see as a volume (SharedFolder).
+        CREATE TABLE folders (
+            -- What the devices of these members take for the volume's id.
+            id BYTEA PRIMARY KEY,
+            volume BYTEA NOT NULL,
+            directory BYTEA NOT NULL
+        );
+        CREATE UNIQUE INDEX folders_directory ON folders (volume, directory);
+        -- The row of `folders`. Null for a member of the whole volume.
+        ALTER TABLE members ADD COLUMN folder BYTEA;
+
+        -- What has left a folder (DepartureTable).
+        CREATE TABLE departures (
+            volume BYTEA NOT NULL,
+            folder BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            sequence BIGINT NOT NULL,
+            kind BIGINT NOT NULL,
+            PRIMARY KEY (volume, folder, item)
+        );
+        CREATE INDEX departures_sequence ON departures (volume, folder, sequence);
+
+        -- Directories that came into a folder or left it (Crossing).
+        CREATE TABLE crossings (
+            volume BYTEA NOT NULL,
+            directory BYTEA NOT NULL,
+            folder BYTEA NOT NULL,
+            leaves BIGINT NOT NULL,
+            sequence BIGINT NOT NULL,
+            name_key BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            PRIMARY KEY (volume, directory, folder)
+        );
+
+        -- The chunks that members of folders may name in versions (ProofTable).
+        CREATE TABLE proofs (
+            volume BYTEA NOT NULL,
+            account BYTEA NOT NULL,
+            chunk BYTEA NOT NULL,
+            since BIGINT NOT NULL,
+            PRIMARY KEY (volume, account, chunk)
+        )
+        """,
     ]
 
     /// The tables that have rows of a volume in a column `volume`.
     package static let volumeTables = [
         "items", "aliases", "revisions", "chunks", "numbers", "answers", "holdings", "runs",
         "members", "loose_uses", "revivals", "dav_locks", "past_places", "past_currents",
-        "journal_times", "links", "grants",
+        "journal_times", "links", "grants", "folders", "departures", "crossings", "proofs",
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

@@ -21,12 +21,16 @@ struct LedgerTable: ItemTable {
     var isBounded = false
     var versionLimits = VersionLimits()
     var steps = StepLimits()
+    /// What the sender sees, if it is a member of a folder; nil for a member of the whole volume.
+    var scope: FolderScope?
+    /// The volume's shared folders, once they were asked for.
+    var folders: [SharedFolder]?
     /// The documents that have more versions than `versionLimits.most`.
     private(set) var crowded: Set<Identifier> = []
     /// The bytes of a row that count as one unit of work.
     static let bytesPerUnit = 512
     /// An estimate of the work that was done, where a written row counts as ten units.
-    private(set) var work = 0
+    var work = 0
     /// The work after which operations are refused, because they cannot be done in several
     /// transactions.
     var workLimit = Int.max
@@ -55,6 +59,8 @@ struct LedgerTable: ItemTable {
         sender = other.sender
         (versionLimits, steps) = (other.versionLimits, other.steps)
         crowded = other.crowded
+        scope = other.scope
+        scope?.forgetPlaces()
     }
 
     var directories: DirectoryTable { DirectoryTable(transaction: transaction, volume: volume) }
@@ -75,6 +81,14 @@ struct LedgerTable: ItemTable {
     }
 
     mutating func item(_ id: Identifier) throws -> ItemState? {
+        guard scope != nil else { return try stored(id) }
+        if id == .root { return .root }
+        guard try sees(id), let found = try stored(id) else { return nil }
+        return scope?.shown(found)
+    }
+
+    /// The item as the ledger has it.
+    private mutating func stored(_ id: Identifier) throws -> ItemState? {
         work += 1
         try checkWork()
         if let known = items[id] { return known }
@@ -87,15 +101,18 @@ struct LedgerTable: ItemTable {
         return found
     }
 
-    func alias(of id: Identifier) throws -> Identifier? {
-        try transaction.alias(of: id, in: volume)
+    mutating func alias(of id: Identifier) throws -> Identifier? {
+        guard scope != nil else { return try transaction.alias(of: id, in: volume) }
+        guard let target = try target(ofAlias: id), try sees(target) else { return nil }
+        return target
     }
 
     func holder(of key: NameKey, in parent: Identifier) throws -> Identifier? {
-        try transaction.holder(of: key, in: parent, volume: volume)
+        try transaction.holder(of: key, in: scope?.stored(parent) ?? parent, volume: volume)
     }
 
     mutating func children(of parent: Identifier) throws -> [Identifier] {
+        let parent = scope?.stored(parent) ?? parent
         let children = try transaction.children(of: parent, in: volume)
         work += children.count
         try checkWork()
@@ -106,6 +123,7 @@ struct LedgerTable: ItemTable {
     mutating func aliveChildren(of parent: Identifier, after key: NameKey, limit: Int) throws
         -> [(id: Identifier, key: NameKey)]
     {
+        let parent = scope?.stored(parent) ?? parent
         let children = try directories.aliveChildren(of: parent, after: key, limit: limit)
         work += 1 + children.count
         return children
@@ -124,11 +142,17 @@ struct LedgerTable: ItemTable {
         return false
     }
 
-    func revision(_ id: Identifier) throws -> Revision? {
-        try transaction.revision(id, in: volume)
+    mutating func revision(_ id: Identifier) throws -> Revision? {
+        guard try scope?.contains(version: id) ?? true else { return nil }
+        return try transaction.revision(id, in: volume)
     }
 
-    mutating func put(_ item: ItemState) throws {
+    mutating func put(_ shown: ItemState) throws {
+        var item = shown
+        if let scope {
+            try claim(item.id)
+            item.placement.parent = scope.stored(item.placement.parent)
+        }
         let encoded = item.encoded
         work += 10 + encoded.count / LedgerTable.bytesPerUnit
         try checkWork()
@@ -143,6 +167,17 @@ struct LedgerTable: ItemTable {
         try transaction.put(item, encoded: encoded, replacing: former, in: volume)
         items[item.id] = .some(item)
         sizes[item.id] = encoded.count
+        if let former, former.placement.parent != item.placement.parent {
+            try noteMove(of: item, from: former)
+        }
+    }
+
+    /// Announces an item again without a change of its state.
+    mutating func resendRow(_ id: Identifier) throws {
+        try transaction.execute(
+            "UPDATE items SET sequence = $3 WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(id), .count(sequence)])
+        items[id] = nil
     }
 
     private mutating func noteThePast(_ old: ItemState, before item: ItemState) throws {
@@ -177,7 +212,8 @@ struct LedgerTable: ItemTable {
         return true
     }
 
-    func setAlias(of id: Identifier, to target: Identifier) throws {
+    mutating func setAlias(of id: Identifier, to target: Identifier) throws {
+        try claim(id)
         try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
     }
 
@@ -224,10 +260,13 @@ struct OperationBound: Error {
     let message: String
     /// As `OperationResult.Refusal.takenVersion`.
     let takenVersion: Identifier?
+    /// As `OperationResult.Refusal.takenItem`.
+    let takenItem: Identifier?
 
-    init(_ message: String, takenVersion: Identifier? = nil) {
+    init(_ message: String, takenVersion: Identifier? = nil, takenItem: Identifier? = nil) {
         self.message = message
         self.takenVersion = takenVersion
+        self.takenItem = takenItem
     }
 }
 

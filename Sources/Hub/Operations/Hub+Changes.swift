@@ -15,26 +15,36 @@ extension Hub {
         epoch: Identifier?, withoutTrashUpTo gone: UInt64?
     ) async throws -> ChangesAnswer {
         if let epoch {
-            try await check(after, run: run, in: id, epoch: epoch, for: caller, .changes)
+            try await PositionCheck(hub: self).run(
+                after, run: run, in: id, epoch: epoch, for: caller, .changes)
         }
         let time = clock()
         @Sendable func answer(
             _ transaction: any LedgerTransaction, mayBeLarge: Bool
         ) throws -> ChangesAnswer? {
-            let volume = try transaction.membership.volume(id, of: caller, for: .changes)
+            let view = try transaction.membership.view(id, of: caller, for: .changes)
+            let volume = view.volume
             if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
             let deviceEpoch = try transaction.devices.epoch(of: caller.device)
-            let page = try transaction.changes(
-                in: id, after: after, limit: min(max(limit, 1), HubLimits.changes),
-                withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0), mayBeLarge: mayBeLarge)
+            let limit = min(max(limit, 1), HubLimits.changes)
+            let gone = gone ?? (after == 0 ? volume.head : 0)
+            let page =
+                try view.folder.map {
+                    try FolderChanges(transaction: transaction, folder: $0).page(
+                        after: after, limit: limit, withoutTrashUpTo: gone, mayBeLarge: mayBeLarge)
+                }
+                ?? transaction.changes(
+                    in: volume.id, after: after, limit: limit, withoutTrashUpTo: gone,
+                    mayBeLarge: mayBeLarge)
             guard let page else { return nil }
             let end = page.next ?? max(volume.head, after)
             return ChangesAnswer(
-                changes: page.changes, next: end, run: try transaction.run(at: end, in: id),
+                changes: page.changes, next: end,
+                run: try transaction.run(at: end, in: volume.id),
                 head: volume.head,
                 volumeEpoch: volume.epoch,
                 acknowledged: try transaction.operations.lastNumber(
-                    of: caller.device, epoch: deviceEpoch, in: id),
+                    of: caller.device, epoch: deviceEpoch, in: volume.id),
                 deviceEpoch: deviceEpoch, time: time)
         }
         if let small = try await ledger.read({ try answer($0, mayBeLarge: false) }) { return small }
@@ -52,47 +62,6 @@ extension Hub {
         }
     }
 
-    /// Checks that the device's position exists in this journal. If it does not, the device has
-    /// read more of the journal than this ledger has: the hub was restored from a backup without
-    /// `concord hub restored`, and the volume begins a new epoch.
-    ///
-    /// - Throws: `.volumeEpoch`.
-    func check(
-        _ position: UInt64, run: Identifier?, in volume: Identifier, epoch: Identifier,
-        for caller: Caller, _ operation: VolumeOperation
-    ) async throws {
-        let (isOwn, present) = try await ledger.read { transaction in
-            let now = try transaction.membership.volume(volume, of: caller, for: operation)
-            let isOwn = try now.epoch != epoch || transaction.has(position, run: run, in: now)
-            return (isOwn, transaction.run)
-        }
-        guard !isOwn else { return }
-        // A ledger is not rolled back within a run, so no device can have seen more of an epoch
-        // that began in this run than the journal has. Without this check, a device could begin
-        // one epoch after another.
-        let own = RenewedEpoch(epoch: epoch, run: present)
-        guard !renewedEpochs.withLock({ $0.contains(own) }) else {
-            throw Failure(
-                .copied,
-                "Position \(position) is not in this volume's journal: ask for a new epoch, "
-                    + "and compare everything.")
-        }
-        let renewed = try await ledger.write { transaction -> RenewedEpoch? in
-            guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
-            return RenewedEpoch(
-                epoch: try transaction.renewEpoch(of: volume), run: transaction.run)
-        }
-        guard let renewed else { return }
-        renewedEpochs.withLock { _ = $0.insert(renewed) }
-        log.warning(
-            "a device has read another journal than this one: the volume begins a new epoch",
-            metadata: ["volume": "\(volume)"])
-        headsChanged.store(true, ordering: .relaxed)
-        let failure = Failure.volumeEpoch(renewed.epoch)
-        feeds.end(failure) { $0.volume == volume }
-        throw failure
-    }
-
     /// Records that the device has all bytes of `revisions`, and no longer those of `gone`. Unknown
     /// revisions are ignored.
     package func hold(
@@ -100,19 +69,23 @@ extension Hub {
     ) async throws {
         try checkList(revisions)
         try checkList(gone)
+        let volume = try await view(id, for: caller, to: .holding).volume.id
         // The work is split into steps, so that other accounts can write in between.
         for start in stride(from: 0, to: max(gone.count, revisions.count, 1), by: 1024) {
             let gone = gone.dropFirst(start).prefix(1024)
             let revisions = revisions.dropFirst(start).prefix(1024)
             try await turns.take(caller.account) {
-                try await ledger.write(.volume(id)) { transaction in
-                    _ = try transaction.membership.volume(id, of: caller, for: .holding)
+                try await ledger.write(.volume(volume)) { transaction in
+                    let view = try transaction.membership.view(id, of: caller, for: .holding)
+                    let volume = view.volume.id
                     for revision in gone {
-                        try transaction.release(revision, by: caller.device, in: id)
+                        try transaction.release(revision, by: caller.device, in: volume)
                     }
                     for revision in revisions
-                    where try transaction.chunks(of: revision, in: id) != nil {
-                        try transaction.hold(revision, by: caller.device, in: id)
+                    where try view.shows(version: revision, transaction)
+                        && transaction.chunks(of: revision, in: volume) != nil
+                    {
+                        try transaction.hold(revision, by: caller.device, in: volume)
                     }
                 }
             }
@@ -124,10 +97,13 @@ extension Hub {
     ) async throws -> DurabilityAnswer {
         try checkList(revisions)
         let counts = try await ledger.read { transaction -> [Int?] in
-            _ = try transaction.membership.volume(id, of: caller, for: .durability)
+            let view = try transaction.membership.view(id, of: caller, for: .durability)
+            let volume = view.volume.id
             return try revisions.map { revision in
-                guard try transaction.chunks(of: revision, in: id) != nil else { return nil }
-                return try transaction.holders(of: revision, in: id)
+                guard try view.shows(version: revision, transaction),
+                    try transaction.chunks(of: revision, in: volume) != nil
+                else { return nil }
+                return try transaction.holders(of: revision, in: volume)
             }
         }
         return DurabilityAnswer(devices: counts)

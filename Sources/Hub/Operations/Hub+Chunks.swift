@@ -4,6 +4,13 @@ import Model
 
 extension Hub {
     /// - Throws: `.notFound`, `.forbidden`.
+    package func view(
+        _ id: Identifier, for caller: Caller, to operation: VolumeOperation
+    ) async throws -> VolumeView {
+        try await ledger.read { try $0.membership.view(id, of: caller, for: operation) }
+    }
+
+    /// - Throws: `.notFound`; `.forbidden`, also for a member of a folder.
     package func volume(
         _ id: Identifier, for caller: Caller, to operation: VolumeOperation
     ) async throws -> VolumeRow {
@@ -11,14 +18,21 @@ extension Hub {
     }
 
     /// Returns which of the chunks are stored, and the collection for which this is valid.
-    package func have(_ ids: [Digest], in id: Identifier, for caller: Caller) async throws
-        -> (present: Presence, collection: UInt64)
-    {
+    ///
+    /// - Parameter versions: Those whose chunks a member of a folder asks for.
+    package func have(
+        _ ids: [Digest], of versions: [Identifier] = [], in id: Identifier, for caller: Caller
+    ) async throws -> (present: Presence, collection: UInt64) {
         try checkList(ids)
-        let (collection, rows) = try await ledger.read { transaction in
-            let volume = try transaction.membership.volume(id, of: caller, for: .have)
-            return (volume.collection, try transaction.chunks.rows(ids, in: id))
+        let (view, all) = try await ledger.read { transaction in
+            let view = try transaction.membership.view(id, of: caller, for: .have)
+            guard view.folder == nil else { return (view, [ChunkRow?]()) }
+            return (view, try transaction.chunks.rows(ids, in: id))
         }
+        let rows =
+            view.folder == nil
+            ? all : try await FolderChunks(self).have(ids, of: versions, in: view, for: caller)
+        let collection = view.volume.collection
         var present: [Bool] = []
         for row in rows { present.append(try await isWhole(row)) }
         return (Presence(present), collection)
@@ -36,17 +50,26 @@ extension Hub {
     }
 
     /// Begins an upload: the chunks of one request's body, whose memory counts in the budget.
-    package func upload(to volume: VolumeRow, for caller: Caller, _ budget: BodyBudget) -> Upload {
-        Upload(hub: self, volume: volume, caller: caller, budget: budget)
+    ///
+    /// - Parameter folder: The folder of which the caller is a member, if that is all it sees.
+    package func upload(
+        to volume: VolumeRow, folder: SharedFolder? = nil, for caller: Caller, _ budget: BodyBudget
+    ) -> Upload {
+        Upload(hub: self, volume: volume, folder: folder, caller: caller, budget: budget)
     }
 
     /// Returns the locations of these chunks in the requested order, for `frame(of:_:in:)`.
+    ///
+    /// - Parameter granted: The chunks that a member of a folder may read (`readable`).
     package func rows(
-        of ids: ArraySlice<Digest>, in volume: Identifier, for caller: Caller
+        of ids: ArraySlice<Digest>, in id: Identifier, for caller: Caller,
+        granted: Set<Digest>? = nil
     ) async throws -> [ChunkRow?] {
         try await ledger.read { transaction in
-            _ = try transaction.membership.volume(volume, of: caller, for: .read)
-            return try transaction.chunks.rows(ids, in: volume)
+            let view = try transaction.membership.view(id, of: caller, for: .read)
+            let rows = try transaction.chunks.rows(ids, in: view.volume.id)
+            guard view.folder != nil else { return rows }
+            return zip(ids, rows).map { granted?.contains($0) == true ? $1 : nil }
         }
     }
 
@@ -75,8 +98,10 @@ extension Hub {
     }
 
     package func wanted(in id: Identifier, for caller: Caller) async throws -> WantedAnswer {
-        let chunks = try await ledger.read { transaction in
-            _ = try transaction.membership.volume(id, of: caller, for: .wanted)
+        let chunks = try await ledger.read { transaction -> [Digest] in
+            let view = try transaction.membership.view(id, of: caller, for: .wanted)
+            // Nobody knows which of them are in a folder, so its members are asked for none.
+            guard view.folder == nil else { return [] }
             return try transaction.chunks.wanted(in: id, limit: HubLimits.ids)
         }
         return WantedAnswer(chunks: PackedIDs(chunks))
@@ -85,15 +110,17 @@ extension Hub {
     /// Removes revisions from the front of `revisions` and returns their manifests, until the
     /// manifests have about `bytes` bytes.
     package func manifests(
-        of revisions: inout ArraySlice<Identifier>, in volume: Identifier, for caller: Caller,
+        of revisions: inout ArraySlice<Identifier>, in id: Identifier, for caller: Caller,
         upTo bytes: Int
     ) async throws -> [ManifestFrame] {
         let wanted = revisions
         let (frames, end) = try await ledger.read { transaction in
-            _ = try transaction.membership.volume(volume, of: caller, for: .manifests)
+            let view = try transaction.membership.view(id, of: caller, for: .manifests)
             var (frames, sum, end) = ([ManifestFrame](), 0, wanted.startIndex)
             while end < wanted.endIndex, sum < bytes {
-                if let found = try transaction.manifest(of: wanted[end], in: volume) {
+                if try view.shows(version: wanted[end], transaction),
+                    let found = try transaction.manifest(of: wanted[end], in: view.volume.id)
+                {
                     frames.append(ManifestFrame(revision: wanted[end], bytes: found))
                     sum += found.count
                 }
@@ -111,6 +138,7 @@ extension Hub {
 package struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
+    private let folder: SharedFolder?
     private let caller: Caller
     private let budget: BodyBudget
     private var held: [(id: Digest, chunk: PlainChunk)] = []
@@ -122,9 +150,12 @@ package struct Upload {
     /// together.
     private static let together = 4 << 20
 
-    init(hub: Hub, volume: VolumeRow, caller: Caller, budget: BodyBudget) {
+    init(
+        hub: Hub, volume: VolumeRow, folder: SharedFolder?, caller: Caller, budget: BodyBudget
+    ) {
         self.hub = hub
         self.volume = volume
+        self.folder = folder
         self.caller = caller
         self.budget = budget
     }
@@ -207,11 +238,16 @@ package struct Upload {
     /// Writes the collected chunks durably to the blobs, and afterwards records them in the ledger.
     package mutating func flush() async throws {
         guard !held.isEmpty else { return }
-        let (come, hub, volume) = (held, self.hub, self.volume.id)
+        let (come, hub, volume, folder) = (held, self.hub, self.volume.id, self.folder)
         held = []
         heldBytes = 0
-        let present = try await hub.ledger.read { transaction in
-            try transaction.chunks.areThere(come.map(\.id), in: volume)
+        let present = try await hub.ledger.read { [caller] transaction in
+            let present = try transaction.chunks.areThere(come.map(\.id), in: volume)
+            guard folder != nil else { return present }
+            let proofs = ProofTable(transaction, volume, of: caller.account)
+            // What only others have uploaded is stored again for a member of a folder, who could
+            // otherwise tell from the time that it takes that it is there.
+            return try zip(come, present).map { try $1 && proofs.has($0.id) }
         }
         var seen: Set<Digest> = []
         let new = zip(come, present).filter { !$1 && seen.insert($0.id).inserted }.map(\.0)
@@ -227,7 +263,12 @@ package struct Upload {
             try await hub.turns.take(caller.account) { [caller, blobs = hub.blobs] in
                 try await hub.ledger.write(.volume(volume)) { transaction in
                     // The account may have lost the right while the body arrived.
-                    _ = try transaction.membership.volume(volume, of: caller, for: .chunks)
+                    _ = try transaction.membership.view(
+                        folder?.id ?? volume, of: caller, for: .chunks)
+                    if folder != nil {
+                        try ProofTable(transaction, volume, of: caller.account)
+                            .add(new.map(\.id), at: time)
+                    }
                     try blobs.confirm(places, transaction)
                     for ((id, chunk), place) in zip(new, places) {
                         try transaction.chunks.put(

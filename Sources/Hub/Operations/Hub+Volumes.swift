@@ -3,7 +3,7 @@ import Model
 
 extension Hub {
     package func volumes(for caller: Caller) async throws -> VolumeList {
-        let volumes = try await ledger.read { try $0.membership.accessible(to: caller.account) }
+        let volumes = try await ledger.read { try $0.membership.visible(to: caller.account) }
         return VolumeList(volumes: volumes.map(VolumeName.init))
     }
 
@@ -41,8 +41,7 @@ extension Hub {
 extension VolumeName {
     init(_ access: VolumeAccess) {
         self.init(
-            id: access.volume.id, name: access.volume.name, role: access.role,
-            owner: access.owner)
+            id: access.id, name: access.name, role: access.role, owner: access.owner)
     }
 }
 
@@ -50,7 +49,7 @@ extension VolumeAnswer {
     init(_ access: VolumeAccess, created: Bool) {
         let volume = access.volume
         self.init(
-            id: volume.id, name: volume.name, epoch: volume.epoch,
+            id: access.id, name: access.name, epoch: volume.epoch,
             chunkKey: Base64(volume.chunkKey), nameKey: Base64(volume.nameKey), head: volume.head,
             created: created, role: access.role, owner: access.owner)
     }

@@ -28,7 +28,7 @@ package struct HubDevices: Sendable {
                         .code, "This code is wrong, used or expired: ask for a new one.")
                 }
                 if let wanted = request.volume, let owner = wanted.owner {
-                    _ = try transaction.membership.shared(wanted.name, owner: owner, with: account)
+                    _ = try transaction.membership.shared(wanted, owner: owner, with: account)
                 }
                 return try transaction.enrolled(
                     request.device, named: request.deviceName, account: account, for: use,
@@ -189,7 +189,7 @@ extension LedgerTransaction {
         if !keepingTokens { try devices.removeTokens(of: device) }
         try devices.addToken(
             Secret.hash(token: token), device: device, expires: time + use.lifetime)
-        let volumes = try membership.accessible(to: id).map(VolumeName.init)
+        let volumes = try membership.visible(to: id).map(VolumeName.init)
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,
             volumes: volumes)

@@ -23,20 +23,24 @@ package final class Leases: Sendable {
     /// - Parameter process: The process of the device.
     /// - Throws: `.malformed`, `.forbidden`, `.tooMany`.
     package func tell(
-        _ request: LeaseRequest, in volume: Identifier, from process: Identifier?,
+        _ request: LeaseRequest, in id: Identifier, from process: Identifier?,
         for caller: Caller
     ) async throws {
         if let objection = request.objection { throw Failure(.malformed, objection) }
         let edits = request.documents.contains { $0.use > .shows }
-        let known = try await ledger.read { transaction in
-            _ = try transaction.membership.volume(volume, of: caller, for: edits ? .edit : .leases)
+        let (volume, known) = try await ledger.read { transaction in
+            let view = try transaction.membership.view(
+                id, of: caller, for: edits ? .edit : .leases)
+            let volume = view.volume.id
             // What the hub does not have yet, the device tells again with the next heartbeat.
-            return try request.documents.filter { document in
+            let known = try request.documents.filter { document in
+                guard try view.shows(document.item, transaction) else { return false }
                 let found = try transaction.row(
                     "SELECT alive FROM items WHERE volume = $1 AND id = $2",
                     [.id(volume), .id(document.item)])
                 return try found?.integer(0) == 1
             }
+            return (volume, known)
         }
         let telling = LeaseTable.Telling(
             volume: volume, account: caller.account, device: caller.device, process: process,
@@ -54,12 +58,12 @@ package final class Leases: Sendable {
     }
 
     /// What is open on the volume's other devices.
-    package func list(in volume: Identifier, for caller: Caller) async throws -> LeaseList {
-        let found = leases(of: volume, except: caller.device)
+    package func list(in id: Identifier, for caller: Caller) async throws -> LeaseList {
+        let found = try await leases(in: id, for: caller)
         let devices = Set(found.map(\.device))
         let names = try await ledger.read {
             transaction -> [Identifier: (user: String, name: String)] in
-            _ = try transaction.membership.volume(volume, of: caller, for: .leases)
+            let volume = try transaction.membership.view(id, of: caller, for: .leases).volume.id
             guard !devices.isEmpty else { return [:] }
             return try transaction.membership.deviceNames(in: volume).filter {
                 try devices.contains($0.key) && transaction.devices.hasToken($0.key)
@@ -80,6 +84,19 @@ package final class Leases: Sendable {
     /// The revision of a volume's leases for one of its devices, which is not told of its own.
     func revision(of volume: Identifier, for device: Identifier) -> UInt64 {
         LeaseTable.revision(of: leases(of: volume, except: device))
+    }
+
+    /// The revision of the leases that a member of a folder may hear of.
+    func revision(in id: Identifier, for caller: Caller) async throws -> UInt64 {
+        LeaseTable.revision(of: try await leases(in: id, for: caller))
+    }
+
+    private func leases(in id: Identifier, for caller: Caller) async throws -> [LeaseTable.Lease] {
+        try await ledger.read { [self] transaction in
+            let view = try transaction.membership.view(id, of: caller, for: .leases)
+            let all = leases(of: view.volume.id, except: caller.device)
+            return try all.filter { try view.shows($0.document, transaction) }
+        }
     }
 
     private func leases(of volume: Identifier, except own: Identifier) -> [LeaseTable.Lease] {

@@ -11,8 +11,8 @@ package struct VolumeMembers: Sendable {
 
     package func list(of id: Identifier, for caller: Caller) async throws -> MemberList {
         try await hub.ledger.read { transaction in
-            _ = try transaction.membership.volume(id, of: caller, for: .members)
-            return try transaction.membership.memberList(of: id, for: caller)
+            let view = try transaction.membership.view(id, of: caller, for: .members)
+            return try transaction.membership.memberList(of: view, for: caller)
         }
     }
 
@@ -31,17 +31,23 @@ package struct VolumeMembers: Sendable {
         guard hub.memberNames.begin(by: who, at: time) else {
             throw Failure(.tooMany, "Too many names of users that do not exist: wait a minute.")
         }
+        let view: VolumeView
         var isUnknown = false
         defer { if !isUnknown { hub.memberNames.forgive(who, at: time) } }
         do {
-            let account = try await hub.ledger.write { transaction in
-                let volume = try transaction.membership.volume(id, of: caller, for: operation)
-                try transaction.membership.change(request, of: volume, at: time)
+            let (seen, account) = try await hub.ledger.write { transaction in
+                let view = try transaction.membership.view(id, of: caller, for: operation)
+                try transaction.membership.change(request, of: view.volume, at: time)
                 let account = try transaction.account(named: request.user)?.id
-                if let account { try GrantTable(transaction, volume: id).release(of: account) }
-                return account
+                if let account {
+                    try GrantTable(transaction, volume: view.volume.id).release(of: account)
+                }
+                return (view, account)
             }
-            if let account { hub.leases.apply(.left(account: account, volume: id)) }
+            view = seen
+            if let account {
+                hub.leases.apply(.left(account: account, volume: view.volume.id))
+            }
         } catch let failure as Failure where failure.code == .notFound {
             // Otherwise a user could find out all names of users.
             isUnknown = true
@@ -53,30 +59,32 @@ package struct VolumeMembers: Sendable {
                 "volume": "\(id)", "user": "\(request.user)", "change": "\(request.change)",
                 "by": "\(caller.user)",
             ])
-        hub.feeds.end(Failure.membersChanged) { $0.volume == id }
+        hub.feeds.end(Failure.membersChanged) { $0.volume == view.volume.id }
         return try await hub.ledger.read { transaction in
-            guard try transaction.membership.role(of: caller.account, in: id) != nil else {
-                return MemberList(members: [])
-            }
-            return try transaction.membership.memberList(of: id, for: caller)
+            guard try transaction.membership.role(of: caller.account, in: view.volume.id) != nil
+            else { return MemberList(members: []) }
+            return try transaction.membership.memberList(of: view, for: caller)
         }
     }
 
     /// Opens a feed, which ends when the volume's members change.
     ///
-    /// - Parameter operation: `.feed`, or `.page` for a browser.
+    /// - Parameters:
+    ///   - operation: `.feed`, or `.page` for a browser.
+    ///   - id: What the account's devices take for the volume's id, if that is another one.
     package func openFeed(
-        of volume: VolumeRow, for caller: Caller, _ operation: VolumeOperation, token: Digest,
-        process: Identifier?
+        of volume: VolumeRow, as id: Identifier? = nil, for caller: Caller,
+        _ operation: VolumeOperation, token: Digest, process: Identifier?
     ) async throws -> FeedLine {
-        let standing = try await standing(of: caller, in: volume.id)
+        let id = id ?? volume.id
+        let standing = try await standing(of: caller, in: id)
         let line = hub.feeds.open(
             volume.id, caller: caller, standing: standing, token: token, epoch: volume.epoch,
             process: process)
         // What changed before the feed was opened did not end it, so it is looked at again.
         do {
-            line.tell(head: try await hub.volume(volume.id, for: caller, to: operation).head)
-            guard try await self.standing(of: caller, in: volume.id) == standing else {
+            line.tell(head: try await hub.view(id, for: caller, to: operation).volume.head)
+            guard try await self.standing(of: caller, in: id) == standing else {
                 throw Failure.membersChanged
             }
         } catch let failure as Failure {
@@ -92,7 +100,7 @@ package struct VolumeMembers: Sendable {
     func open(_ request: VolumeRequest, for caller: Caller) async throws -> VolumeAnswer? {
         guard let owner = request.owner, owner != caller.user else { return nil }
         let access = try await hub.ledger.read {
-            try $0.membership.shared(request.name, owner: owner, with: caller.account)
+            try $0.membership.shared(request, owner: owner, with: caller.account)
         }
         return VolumeAnswer(access, created: false)
     }
@@ -100,9 +108,10 @@ package struct VolumeMembers: Sendable {
     /// The account's role in the volume and the number of members, for the answer to a device.
     func standing(of caller: Caller, in id: Identifier) async throws -> MemberStanding {
         try await hub.ledger.read { transaction in
-            let standing = try transaction.membership.standing(of: caller.account, in: id)
             // This throws if the account is no member.
-            _ = try transaction.membership.volume(id, of: caller, for: .open)
+            let view = try transaction.membership.view(id, of: caller, for: .open)
+            let standing = try transaction.membership.standing(
+                of: caller.account, in: view.volume.id)
             return standing ?? MemberStanding(role: .reader, members: 0)
         }
     }
@@ -114,9 +123,9 @@ extension Failure {
 }
 
 extension MemberTable {
-    fileprivate func memberList(of volume: Identifier, for caller: Caller) throws -> MemberList {
+    fileprivate func memberList(of view: VolumeView, for caller: Caller) throws -> MemberList {
         MemberList(
-            members: try members(of: volume).map { member in
+            members: try members(of: view.volume.id, in: view.folder).map { member in
                 var member = member
                 member.isSelf = member.user == caller.user
                 return member
@@ -128,20 +137,24 @@ extension MemberTable {
     /// A volume that another account owns and of which this account is a member.
     ///
     /// - Throws: `.notFound`, with the volumes that the account may use.
-    func shared(_ name: String, owner: String, with account: Identifier) throws
+    func shared(_ request: VolumeRequest, owner: String, with account: Identifier) throws
         -> VolumeAccess
     {
+        let name = request.name
         if try transaction.account(account)?.name == owner,
             let own = try transaction.volumes(of: account).first(
                 where: { $0.name == name })
         {
             return VolumeAccess(volume: own, role: .owner, owner: nil)
         }
-        let all = try accessible(to: account)
-        if let found = all.first(where: { $0.owner == owner && $0.volume.name == name }) {
+        let all = try visible(to: account)
+        let offered = all.filter { $0.owner == owner }
+        if let found = offered.first(where: { $0.id == request.id })
+            ?? offered.first(where: { $0.name == name })
+        {
             return found
         }
-        let shared = all.compactMap { access in access.owner.map { ($0, access.volume.name) } }
+        let shared = all.compactMap { access in access.owner.map { ($0, access.name) } }
         let list = shared.prefix(20).map { "\"\($1)\" of \($0)" }.joined(separator: ", ")
         throw Failure(
             .notFound,

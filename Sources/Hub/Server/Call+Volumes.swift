@@ -8,11 +8,24 @@ import ServiceLifecycle
 
 extension Call {
     func have(_ volume: Identifier, _ caller: Caller) async throws -> Response {
-        let ids = try await packedIDs()
-        let (present, collection) = try await hub.have(ids, in: volume, for: caller)
+        let (ids, versions) = (try await packedIDs(), try namedVersions())
+        let (present, collection) = try await hub.have(
+            ids, of: versions, in: volume, for: caller)
         var response = Call.response(present.bytes, type: ContentType.binary)
         response.headers[.collection] = String(collection)
         return response
+    }
+
+    private func namedVersions() throws -> [Identifier] {
+        try (request.headers[.versions] ?? "").split(separator: ",").map { word in
+            guard word.utf8.count == 32, let id = Identifier(String(word)) else {
+                throw Failure(
+                    .malformed,
+                    "\(HubHeader.versions) must be ids of 32 hexadecimal digits, separated by "
+                        + "commas.")
+            }
+            return id
+        }
     }
 
     private func packedIDs() async throws -> [Digest] {
@@ -26,13 +39,13 @@ extension Call {
 
     /// Stores chunks while the body arrives: chunks that arrived completely are kept if the
     /// connection breaks.
-    func chunks(_ volume: VolumeRow, _ caller: Caller) async throws -> Response {
+    func chunks(_ view: VolumeView, _ caller: Caller) async throws -> Response {
         try checkType(ContentType.binary)
         let limit =
             max(HubLimits.uploadBytes, HubLimits.chunkBytes)
             + HubLimits.chunksPerUpload * ChunkFrame.headerBytes
         try checkLength(limit)
-        var upload = hub.upload(to: volume, for: caller, held)
+        var upload = hub.upload(to: view.volume, folder: view.folder, for: caller, held)
         var (reader, count) = (FrameReader(), 0)
         do {
             try await request.forEachBodyPart { part in
@@ -59,12 +72,16 @@ extension Call {
         return Call.json(upload.answer)
     }
 
-    func read(_ volume: Identifier, _ caller: Caller) async throws -> Response {
+    func read(_ view: VolumeView, _ caller: Caller) async throws -> Response {
         let (ids, hub) = (try await packedIDs(), self.hub)
         try hub.checkList(ids)
+        let (id, volume) = (view.id, view.volume.id)
+        let granted = try await FolderChunks(hub).readable(
+            ids, of: try namedVersions(), in: id, for: caller)
         // The first chunk is read before the answer begins, because a failure of the hub can be
         // answered with an error status only until then.
-        let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume, for: caller)
+        let rows = try await hub.rows(
+            of: ids.prefix(Call.together), in: id, for: caller, granted: granted)
         let first = try await ids.first.asyncMap {
             try await hub.frame(of: $0, rows[0], in: volume)
         }
@@ -73,12 +90,12 @@ extension Call {
             body: ResponseBody { writer in
                 var held = first?.encoded ?? []
                 var rows = rows
-                for (index, id) in ids.enumerated().dropFirst() {
+                for (index, chunk) in ids.enumerated().dropFirst() {
                     if index % Call.together == 0 {
                         let group = ids[index..<min(index + Call.together, ids.count)]
-                        rows = try await hub.rows(of: group, in: volume, for: caller)
+                        rows = try await hub.rows(of: group, in: id, for: caller, granted: granted)
                     }
-                    held += try await hub.frame(of: id, rows[index % Call.together], in: volume)
+                    held += try await hub.frame(of: chunk, rows[index % Call.together], in: volume)
                         .encoded
                     if let piece = taken(&held, above: Call.piece) { try await writer.write(piece) }
                 }
@@ -158,7 +175,8 @@ extension Call {
     /// first one is sent at once.
     private static let pause = Duration.milliseconds(10)
 
-    func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
+    func feed(_ view: VolumeView, _ caller: Caller, token: String) async throws -> Response {
+        let volume = view.volume
         let (hub, epoch) = (self.hub, try id(.epoch))
         let process = try self.id(.process)
         if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
@@ -173,14 +191,21 @@ extension Call {
                 // The feed is opened before the head is read again, so that no commit in between is
                 // missed.
                 let line = try await hub.members.openFeed(
-                    of: volume, for: caller, .feed, token: hash, process: process)
+                    of: volume, as: view.id, for: caller, .feed, token: hash, process: process)
                 hub.listeners.announce(line)
                 defer { hub.listeners.close(line) }
                 for await _ in line.wakes.cancelOnGracefulShutdown() {
+                    let leases =
+                        view.folder == nil
+                        ? nil : try? await hub.leases.revision(in: view.id, for: caller)
                     guard
                         let hint = line.next(
                             at: hub.clock(),
-                            leases: { hub.leases.revision(of: volume.id, for: caller.device) })
+                            leases: {
+                                view.folder == nil
+                                    ? hub.leases.revision(of: volume.id, for: caller.device)
+                                    : leases ?? 0
+                            })
                     else { continue }
                     try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
                     if let delay = line.takeDelay() { hub.metrics.told(after: delay) }
@@ -211,6 +236,7 @@ extension HTTPField.Name {
     fileprivate static let role = HTTPField.Name(HubHeader.role)!
     fileprivate static let members = HTTPField.Name(HubHeader.members)!
     fileprivate static let run = HTTPField.Name(HubHeader.run)!
+    fileprivate static let versions = HTTPField.Name(HubHeader.versions)!
     fileprivate static let collection = HTTPField.Name(HubHeader.collection)!
 }
 

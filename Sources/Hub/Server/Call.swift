@@ -79,16 +79,16 @@ struct Call {
     ) async throws -> Response {
         // The caller's access is checked before a body is read, so that others cannot make the hub
         // read it.
-        let row = try await hub.volume(volume, for: caller, to: call.operation)
+        let view = try await hub.view(volume, for: caller, to: call.operation)
         switch call {
         case .have: return try await have(volume, caller)
-        case .chunks: return try await chunks(row, caller)
-        case .read: return try await read(volume, caller)
+        case .chunks: return try await chunks(view, caller)
+        case .read: return try await read(view, caller)
         case .commit:
             return Call.json(try await hub.commit(try await decoded(), to: volume, for: caller))
         case .changes: return try await changes(volume, caller)
         case .manifests: return try await manifests(volume, caller)
-        case .feed: return try await feed(row, caller, token: token)
+        case .feed: return try await feed(view, caller, token: token)
         case .holding:
             let told: HoldingRequest = try await decoded()
             try await hub.hold(told.revisions, gone: told.gone ?? [], in: volume, for: caller)

@@ -144,3 +144,8 @@ extension Session {
                 + " \(sentUpTo)" + (run.map { " \($0)" } ?? ""))
     }
 }
+
+extension Account {
+    /// Opens the volume again.
+    var volumeRequest: VolumeRequest { VolumeRequest(name: volumeName, owner: owner, id: volume) }
+}

@@ -121,20 +121,6 @@ package final class HubClient: Sendable {
 
     // MARK: Requests about one volume
 
-    package func members(_ volume: Identifier) throws(HubFault) -> MemberList {
-        let answer: MemberList = try ask(.GET, Routes.volume(volume, .members))
-        try refuse(answer.objection)
-        return answer
-    }
-
-    package func change(_ volume: Identifier, _ request: MemberRequest) throws(HubFault)
-        -> MemberList
-    {
-        let answer: MemberList = try planner(.POST, Routes.volume(volume, .members), request)
-        try refuse(answer.objection)
-        return answer
-    }
-
     /// Also returns what the account is in the volume; an older hub does not say it.
     package func changes(
         _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
@@ -170,11 +156,15 @@ package final class HubClient: Sendable {
 
     /// Asks which chunks the hub has, at most `HubLimits.ids`. Returns the collection for which the
     /// answer is valid.
-    package func have(_ volume: Identifier, _ ids: [Digest]) throws(HubFault)
-        -> (present: Presence, collection: UInt64)
-    {
+    ///
+    /// - Parameter versions: Those from which the versions that have the chunks were made. To a
+    ///   member of a folder the hub tells only of what they have.
+    package func have(
+        _ volume: Identifier, _ ids: [Digest], of versions: [Identifier] = []
+    ) throws(HubFault) -> (present: Presence, collection: UInt64) {
         let answer = try send(
-            .POST, Routes.volume(volume, .have), ContentType.binary, PackedIDs(ids).bytes, [])
+            .POST, Routes.volume(volume, .have), ContentType.binary, PackedIDs(ids).bytes,
+            HubClient.naming(versions))
         let text = answer.headers.first(name: HubHeader.collection) ?? ""
         guard let present = Presence(bytes: answer.body, count: ids.count),
             let collection = UInt64(text)
@@ -187,29 +177,6 @@ package final class HubClient: Sendable {
         let answer = try send(
             .POST, Routes.volume(volume, .chunks), ContentType.binary, frames, [])
         return try decoded(answer.body)
-    }
-
-    package func holding(
-        _ volume: Identifier, _ revisions: [Identifier], gone: [Identifier] = []
-    ) throws(HubFault) {
-        let _: Done = try planner(
-            .POST, Routes.volume(volume, .holding),
-            HoldingRequest(revisions: revisions, gone: gone.isEmpty ? nil : gone))
-    }
-
-    package func durability(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
-        -> [Int?]
-    {
-        let answer: DurabilityAnswer = try planner(
-            .POST, Routes.volume(volume, .durability), RevisionList(revisions: revisions))
-        try refuse(answer.objection(toCount: revisions.count))
-        return answer.devices
-    }
-
-    package func wanted(_ volume: Identifier) throws(HubFault) -> [Digest] {
-        let answer: WantedAnswer = try ask(.GET, Routes.volume(volume, .wanted))
-        try refuse(answer.objection)
-        return answer.chunks.ids
     }
 
     /// Returns the manifests that the hub has of these revisions, and how many of the revisions it
@@ -249,14 +216,16 @@ package final class HubClient: Sendable {
     /// Calls `each` with each frame in the requested order as it arrives, until `each` returns
     /// false.
     ///
-    /// - Parameter chunks: The chunks' ids, and their lengths when they are uncompressed.
+    /// - Parameters:
+    ///   - chunks: The chunks' ids, and their lengths when they are uncompressed.
+    ///   - versions: The versions that have them, at most `HubLimits.versionsNamed`.
     package func read(
-        _ volume: Identifier, _ chunks: [(id: Digest, length: Int)],
+        _ volume: Identifier, _ chunks: [(id: Digest, length: Int)], of versions: [Identifier] = [],
         each: @escaping @Sendable (ChunkFrame) -> Bool
     ) throws(HubFault) {
         let request = request(
             .POST, Routes.volume(volume, .read), ContentType.binary,
-            PackedIDs(chunks.map(\.id)).bytes, [])
+            PackedIDs(chunks.map(\.id)).bytes, HubClient.naming(versions))
         try result { [self] timer in
             let response = try await client.execute(request, timeout: .seconds(timeouts.head))
             try await check(response, timer)
@@ -278,6 +247,12 @@ package final class HubClient: Sendable {
             }
             guard reader.isEmpty else { throw HubFault.silent("The answer ended within a chunk.") }
         }
+    }
+
+    private static func naming(_ versions: [Identifier]) -> [(String, String)] {
+        versions.isEmpty
+            ? []
+            : [(HubHeader.versions, versions.map(\.description).joined(separator: ","))]
     }
 
     /// Calls `each` with each hint until the stream ends or `each` returns false.

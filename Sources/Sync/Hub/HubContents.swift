@@ -78,7 +78,7 @@ package final class HubContents: RemoteContents {
                 end += 1
             }
             let piece = Array(references[start..<end])
-            let got = try read(piece)
+            let got = try read(piece, of: [version])
             for (index, chunk) in got.enumerated() { try each(start + index, chunk) }
             start = end
         }
@@ -87,14 +87,18 @@ package final class HubContents: RemoteContents {
     private static let piece = 4 << 20
 
     /// Returns the uncompressed and verified bytes of each chunk, in order.
-    func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
+    ///
+    /// - Parameter versions: The versions that have the chunks, at most `HubLimits.versionsNamed`.
+    func read(_ references: [ChunkReference], of versions: [Identifier]) throws(VolumeError)
+        -> [[UInt8]]
+    {
         try HubContents.verified(references) { (references) throws(VolumeError) in
             let chunks = references.map {
                 (id: account.keys.keyed($0.id), length: Int($0.length))
             }
             let frames = Mutex<[ChunkFrame]>([])
             try asked { () throws(HubFault) in
-                try client.read(account.volume, chunks) { frame in
+                try client.read(account.volume, chunks, of: versions) { frame in
                     frames.withLock { $0.append(frame) }
                     return true
                 }

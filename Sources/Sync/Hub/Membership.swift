@@ -255,8 +255,7 @@ package final class Membership: @unchecked Sendable {
         let name = deviceName ?? account.deviceName
         let new: Account
         do throws(HubFault) {
-            let own = VolumeRequest(name: account.volumeName, owner: account.owner)
-            (new, _, _) = try enrol(client, code, name, own)
+            (new, _, _) = try enrol(client, code, name, account.volumeRequest)
         } catch {
             throw VolumeError(error)
         }

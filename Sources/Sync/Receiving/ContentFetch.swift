@@ -24,7 +24,7 @@ struct ContentFetch: EnginePart {
         let sizes = needed.compactMap { $0.adjustment.remote.current.map { ($0.id, $0.size) } }
         guard !sizes.isEmpty else { return contents }
         contents.manifests = try hub.manifests(of: Dictionary(sizes) { max($0, $1) })
-        var missing: [ChunkReference] = []
+        var missing: [(chunk: ChunkReference, version: Identifier)] = []
         var asked: Set<Digest> = []
         for task in needed {
             guard let current = task.adjustment.remote.current,
@@ -43,24 +43,27 @@ struct ContentFetch: EnginePart {
                     asked.insert(chunk.id)
                 }
             }
-            missing += here
+            missing += here.map { ($0, current.id) }
             contents.whole.insert(current.id)
         }
-        for (reference, bytes) in zip(missing, try read(missing)) {
-            contents.chunks[reference.id] = bytes
+        var rest = missing[...]
+        while !rest.isEmpty {
+            var (versions, count) = ([Identifier](), 0)
+            while count < min(rest.count, HubLimits.ids) {
+                let next = rest[rest.startIndex + count].version
+                if versions.last != next {
+                    guard versions.count < HubLimits.versionsNamed else { break }
+                    versions.append(next)
+                }
+                count += 1
+            }
+            let piece = rest.prefix(count).map(\.chunk)
+            for (reference, bytes) in zip(piece, try hub.read(piece, of: versions)) {
+                contents.chunks[reference.id] = bytes
+            }
+            rest = rest.dropFirst(count)
         }
         return contents
-    }
-
-    private func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
-        var result: [[UInt8]] = []
-        var start = 0
-        while start < references.count {
-            let end = min(start + HubLimits.ids, references.count)
-            result += try hub.read(Array(references[start..<end]))
-            start = end
-        }
-        return result
     }
 
     /// Whether the contents must be put into the tree together with the change. Contents that were

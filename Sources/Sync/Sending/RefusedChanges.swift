@@ -18,6 +18,21 @@ struct Refusal {
     var path: String
 }
 
+/// What was done so that a refused change can be sent in another way.
+private enum Repair {
+    case none, version, item
+    /// It was done for another operation of the item.
+    case before
+
+    var words: String? {
+        switch self {
+        case .none, .before: nil
+        case .version: "with another version: the hub has the version already elsewhere"
+        case .item: "as a new document: the folder does not have it any more"
+        }
+    }
+}
+
 /// The changes that the hub has recently refused, and how often it refused a version because it has
 /// the version elsewhere. Only the engine's thread uses it.
 final class RefusedChanges: EnginePart {
@@ -75,22 +90,26 @@ final class RefusedChanges: EnginePart {
     func add(
         _ entry: OperationEntry, _ refusal: OperationResult.Refusal, isReason: Bool
     ) throws {
-        let isTaken = refusal.takenVersion != nil
         let (planner, renewals) = (journal.planner, renewals)
-        let (key, path, isRenewed) = try journal.perform { table in
+        let (key, path, repair) = try journal.perform { table in
             guard let (row, operation) = try planner.takeBack(entry.number, in: &table) else {
-                return (Int64(0), String?.none, false)
+                return (Int64(0), String?.none, Repair.none)
             }
             let key = try table.journal.key(of: row.item) ?? 0
             let path = try table.journal.path(of: key)?.shown
-            guard isTaken, !renewals.isLast(key) else { return (key, path, false) }
-            return (key, path, try table.journal.renew(operation, ofItem: key))
+            guard !renewals.isLast(key) else { return (key, path, .none) }
+            if refusal.takenItem != nil {
+                let isNew = try planner.separate(row.item, operation, in: &table)
+                return (key, path, isNew ? .item : .before)
+            }
+            guard refusal.takenVersion != nil else { return (key, path, .none) }
+            let isRenewed = try table.journal.renew(operation, ofItem: key)
+            return (key, path, isRenewed ? .version : .none)
         }
-        if isRenewed {
+        if repair != .none {
+            guard let words = repair.words else { return }
             self.renewals.add(key)
-            let name = path ?? "\(entry.item)"
-            return log.warning(
-                "sending \(name) with another version: the hub has the version already elsewhere")
+            return log.warning("sending \(path ?? "\(entry.item)") \(words)")
         }
         guard isReason else { return }
         let times = (refusals[key]?.times ?? 0) + 1
@@ -102,5 +121,27 @@ final class RefusedChanges: EnginePart {
             path: path ?? "\(entry.item)")
         refusals[key] = new
         state.withLock { $0.problems[new.path] = new.problem }
+    }
+}
+
+extension SyncPlanner {
+    /// Makes what the tree has a new item, because the folder that is shared with this account does
+    /// not have the item any more: it was moved out of it. What the tree does not have either is
+    /// forgotten.
+    ///
+    /// - Returns: False if the item has another id already.
+    fileprivate func separate(
+        _ id: Identifier, _ operation: Operation, in table: inout JournalTable
+    ) throws(VolumeError) -> Bool {
+        guard id == operation.item else { return false }
+        try table.setMirror(id, nil)
+        guard try table.local(id)?.isAlive == true else {
+            try table.removeUnsent(id)
+            return true
+        }
+        let new = Identifier.random()
+        try table.reidentify(id, as: new)
+        try table.addUnsent(new)
+        return true
     }
 }

@@ -29,6 +29,7 @@ struct ChunkUploader: EnginePart, Sendable {
                 (id, try reader.manifest(of: id), try reader.item(ofVersion: id))
             }
         }
+        let ancestors = try ancestors(of: revisions)
         var failed: Set<Identifier> = []
         for (id, bytes, item) in found {
             // A version that was never here has no list of chunks before the hub is asked for it.
@@ -56,7 +57,8 @@ struct ChunkUploader: EnginePart, Sendable {
         while start < order.count {
             let ids = Array(order[start..<min(start + HubLimits.ids, order.count)])
             start += ids.count
-            let answer = try client.have(account.volume, ids)
+            let known = ids.lazy.compactMap { owners[$0] }.compactMap { ancestors[$0.revision] }
+            let answer = try client.have(account.volume, ids, of: ChunkUploader.named(known))
             hear(answer.collection)
             var missing: [(id: Digest, owner: Owner)] = []
             for (index, id) in ids.enumerated() {
@@ -84,6 +86,22 @@ struct ChunkUploader: EnginePart, Sendable {
             if !frames.isEmpty { try flush(&frames, progress) }
         }
         return failed
+    }
+
+    private func ancestors(of revisions: [Identifier]) throws -> [Identifier: [Identifier]] {
+        try volume.journal.read { reader in
+            try revisions.reduce(into: [:]) { $0[$1] = try reader.ancestors(of: $1) }
+        }
+    }
+
+    /// As many versions as a request may name.
+    private static func named(_ versions: some Sequence<[Identifier]>) -> [Identifier] {
+        var named: Set<Identifier> = []
+        for more in versions {
+            guard named.count <= HubLimits.versionsNamed - Reader.namedAncestors else { break }
+            named.formUnion(more)
+        }
+        return Array(named)
     }
 
     private func flush(_ frames: inout Frames, _ progress: Progress?) throws {
@@ -119,5 +137,22 @@ private struct Frames {
             .append(to: &bytes)
         plain += chunk.count
         count += 1
+    }
+}
+
+extension Reader {
+    fileprivate static let namedAncestors = 8
+
+    /// The versions that a version was made from, the nearest ones first. It shares most chunks
+    /// with them.
+    fileprivate func ancestors(of id: Identifier) throws(VolumeError) -> [Identifier] {
+        var (open, found) = (try version(id: id)?.version.parents ?? [], [Identifier]())
+        while let next = open.first, found.count < Reader.namedAncestors {
+            open.removeFirst()
+            guard !found.contains(next) else { continue }
+            found.append(next)
+            open += try version(id: next)?.version.parents ?? []
+        }
+        return found
     }
 }

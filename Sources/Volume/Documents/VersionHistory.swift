@@ -64,6 +64,19 @@ package struct VersionHistory: Sendable {
         }
     }
 
+    /// The id of the directory at this path; nil if there is none. Waits as `document(at:)` does.
+    package func directory(at path: [Name], timeoutSeconds: Double = 5) throws(VolumeError)
+        -> Identifier?
+    {
+        try items.catchUp(with: path, timeoutSeconds: timeoutSeconds)
+        return try journal.read { reader in
+            guard let item = try items.item(at: path, reader), item.kind == .directory else {
+                return nil
+            }
+            return item.id
+        }
+    }
+
     package func document(_ id: Identifier) throws(VolumeError) -> DocumentHistory? {
         try journal.read { reader in
             try reader.item(id: id).map { try self.history(of: $0, reader) }

@@ -6,6 +6,7 @@ import Volume
 
 /// The verbs about a volume's members.
 struct MemberVerbs {
+    let volume: Volume
     let membership: Membership
 
     func answer(_ request: Request) throws(VolumeError) -> Answer {
@@ -25,9 +26,25 @@ struct MemberVerbs {
             guard let user = request.user else { throw request.missing("user") }
             let change = try request.memberChange()
             let role = try request.memberRole()
+            var folder: Identifier?
+            if request.path != nil { folder = try directory(at: request.components()) }
             return .members(
-                report(try membership.change(MemberRequest(change, user, role: role))))
+                report(
+                    try membership.change(
+                        MemberRequest(change, user, role: role, folder: folder))))
         }
+    }
+
+    private func directory(at path: [Name]) throws(VolumeError) -> Identifier {
+        guard !path.isEmpty else {
+            throw VolumeError(
+                .invalid, "this is the whole volume: leave out the folder to share all of it")
+        }
+        guard let directory = try volume.history.directory(at: path) else {
+            throw VolumeError(
+                .notFound, "\(path.shown) is not a folder of this volume: only folders are shared")
+        }
+        return directory
     }
 
     private func report(_ list: MemberList) -> MembersReport {
@@ -35,7 +52,7 @@ struct MemberVerbs {
             members: list.members.map { member in
                 MembersReport.Member(
                     user: member.user, role: member.role.rawValue, since: member.since,
-                    here: member.isSelf)
+                    here: member.isSelf, folder: member.folder)
             })
     }
 }

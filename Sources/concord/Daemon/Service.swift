@@ -77,7 +77,7 @@ struct Service: ControlService {
         case .who:
             return .who(try volume.who(request, in: membership.account, for: peer))
         case .members, .member, .volumes:
-            return try MemberVerbs(membership: membership).answer(request)
+            return try MemberVerbs(volume: volume, membership: membership).answer(request)
         case .links, .link:
             return try LinkVerbs(volume: volume, membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))

@@ -8,18 +8,20 @@ struct HubMemberCommand: ParsableCommand {
         commandName: "member", abstract: "List, add and remove the members of volumes.",
         discussion: """
             A volume belongs to the user whose device created it. Other users may be its members: \
-            an editor changes it, a reader only reads it. Its bytes count to the owner's quota. \
+            an editor changes it, a reader only reads it. A member may be limited to a folder, \
+            which is the whole volume for them. Its bytes count to the owner's quota. \
             Everything takes effect at once, also while the hub is running.
 
             EXAMPLES
               concord hub member add anna team bert --role editor --data /srv/hub
+              concord hub member add anna team carl --folder Plans/2027 --data /srv/hub
               concord hub member list anna team --data /srv/hub
             """,
         subcommands: [List.self, Add.self, ChangeRole.self, Remove.self])
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the members of a volume: name, role, time, separated by tabs.",
+            abstract: "List the members of a volume: name, role, time, folder, separated by tabs.",
             discussion: """
                 Without a user and a volume, all volumes are listed: owner, number of members, \
                 name.
@@ -49,7 +51,8 @@ struct HubMemberCommand: ParsableCommand {
             let members = try hub.administer { try await $0.members(of: volume, owner: owner) }
             for member in members {
                 let since = Timestamp(nanoseconds: member.since).fileName
-                print("\(member.user)\t\(member.role.rawValue)\t\(since)")
+                let folder = member.folder.map { "\t\($0)" } ?? ""
+                print("\(member.user)\t\(member.role.rawValue)\t\(since)\(folder)")
             }
         }
     }
@@ -63,12 +66,17 @@ struct HubMemberCommand: ParsableCommand {
         @Option(help: "What the member may do: editor or reader.")
         var role: String = "editor"
 
+        @Option(help: "The path of the folder that is the whole volume for the member.")
+        var folder: String?
+
         func run() throws {
             let request = MemberRequest(.add, member.user, role: try role.memberRole())
-            try member.change(request, at: hub)
+            try member.change(request, at: hub, folder: folder)
+            let name = folder?.split(separator: "/").last.map { "\(member.volume)/\($0)" }
             print(
-                "concord: \(member.user) is a member of \(member.volume); on a new mount: "
-                    + "fsctl signin URL --volume \(member.volume) --owner \(member.owner)")
+                "concord: \(member.user) is a member of \(folder ?? member.volume); on a new "
+                    + "mount: fsctl signin URL --volume \"\(name ?? member.volume)\" "
+                    + "--owner \(member.owner)")
         }
     }
 
@@ -117,9 +125,11 @@ struct MemberArguments: ParsableArguments {
     @Argument(help: "The user who is, or will be, a member.")
     var user: String
 
-    func change(_ request: MemberRequest, at hub: HubData) throws {
+    func change(_ request: MemberRequest, at hub: HubData, folder: String? = nil) throws {
         let (owner, volume) = (self.owner, self.volume)
-        try hub.administer { try await $0.change(request, in: volume, owner: owner) }
+        try hub.administer {
+            try await $0.change(request, in: volume, owner: owner, folder: folder)
+        }
     }
 }
 

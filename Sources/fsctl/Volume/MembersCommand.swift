@@ -11,9 +11,14 @@ struct MembersCommand: ParsableCommand {
             mount and a code of their own (concord hub invite): fsctl signin URL --volume NAME \
             --owner OWNER. Whoever is removed keeps what is on their machine.
 
+            With --folder the new member sees only that folder, as a volume of its own with the \
+            name VOLUME/FOLDER: nothing outside of it, also not by links, pages and WebDAV, which \
+            members of a folder do not have. The folder stays where it is.
+
             EXAMPLES
               fsctl members
               fsctl members add bert --role reader
+              fsctl members add carl --folder Plans/2027
               fsctl members role bert editor
               fsctl members remove bert
             """,
@@ -44,8 +49,12 @@ struct MembersCommand: ParsableCommand {
         @Option(help: "What the member may do: editor or reader.")
         var role: String = "editor"
 
+        @Option(
+            help: "The folder that is the whole volume for the member.", completion: .directory)
+        var folder: String?
+
         func run() throws {
-            try MembersCommand.change(volume, output, "add", user, role)
+            try MembersCommand.change(volume, output, "add", user, role, folder: folder)
         }
     }
 
@@ -88,12 +97,14 @@ struct MembersCommand: ParsableCommand {
 
     private static func change(
         _ volume: VolumeOption, _ output: OutputOptions, _ change: String, _ user: String,
-        _ role: String?
+        _ role: String?, folder: String? = nil
     ) throws {
         if let role, !["editor", "reader"].contains(role) {
             throw ValidationError("\"\(role)\" is not the role of a member: say editor or reader.")
         }
-        let report = try volume.ask(.member, as: MembersReport.self) {
+        let document = try folder.map { (path) throws(VolumeError) in try Document(path) }
+        let report = try (document ?? volume.document()).ask(.member, as: MembersReport.self) {
+            if document == nil { $0.path = nil }
             $0.change = change
             $0.user = user
             $0.role = role
@@ -103,14 +114,15 @@ struct MembersCommand: ParsableCommand {
 
     private static func text(_ report: MembersReport) -> String {
         guard !report.members.isEmpty else { return "You have left the volume." }
-        var table = Table([
-            .init("USER", isFlexible: true), .init("ROLE"), .init("SINCE"), .init(""),
-        ])
+        let hasFolders = report.members.contains { $0.folder != nil }
+        var table = Table(
+            [.init("USER", isFlexible: true), .init("ROLE"), .init("SINCE")]
+                + (hasFolders ? [.init("FOLDER", isFlexible: true)] : []) + [.init("")])
         for member in report.members {
-            table.add([
-                member.user.printable, member.role, TimeFormat.text(member.since),
-                member.here ? "you" : "",
-            ])
+            table.add(
+                [member.user.printable, member.role, TimeFormat.text(member.since)]
+                    + (hasFolders ? [member.folder?.printable ?? ""] : [])
+                    + [member.here ? "you" : ""])
         }
         return table.text(width: Terminal.width, heading: Terminal.bold)
     }

@@ -65,7 +65,7 @@ final class CommitTwin {
                 collection: nil, operations: request.operations.map { OperationEntry($0) },
                 sent: time),
             objections: Dictionary(uniqueKeysWithValues: objections), caller: caller,
-            volume: volume, received: time, clock: { time })
+            volume: volume, folder: nil, received: time, clock: { time })
         let step: CommitStep
         do {
             step = try transaction.nested {
