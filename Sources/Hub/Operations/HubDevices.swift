@@ -30,7 +30,7 @@ package struct HubDevices: Sendable {
                 if let wanted = request.volume, let owner = wanted.owner {
                     _ = try transaction.membership.shared(wanted, owner: owner, with: account)
                 }
-                return try transaction.enrolled(
+                return try transaction.devices.enrolled(
                     request.device, named: request.deviceName, account: account, for: use,
                     keepingTokens: isInUse, at: time)
             }
@@ -75,7 +75,7 @@ package struct HubDevices: Sendable {
             guard try transaction.devices.owner(of: request.device) == nil else {
                 throw Failure(.taken, "The device id \(request.device) exists: choose another one.")
             }
-            return try transaction.enrolled(
+            return try transaction.devices.enrolled(
                 request.device, named: request.deviceName, account: caller.account,
                 from: caller.device, at: time)
         }
@@ -167,29 +167,29 @@ package struct HubDevices: Sendable {
     }
 }
 
-extension LedgerTransaction {
+extension DeviceTable {
     func enrolled(
         _ device: Identifier, named name: String, account id: Identifier,
         from parent: Identifier? = nil, for use: TokenUse = .device, keepingTokens: Bool = false,
         at time: Int64
     ) throws -> EnrolAnswer {
-        guard let account = try account(id) else {
+        guard let account = try transaction.account(id) else {
             throw Failure(.code, "The account of this code was removed.")
         }
-        guard try devices.owner(of: device) ?? id == id else {
+        guard try owner(of: device) ?? id == id else {
             throw Failure(
                 .taken, "The device \(device) belongs to another account: choose another id.")
         }
         // Otherwise somebody with a code could make a device that no list shows.
-        guard try links[device] == nil else {
+        guard try transaction.links[device] == nil else {
             throw Failure(.taken, "The device \(device) is a link: choose another id.")
         }
-        let epoch = try devices.enrol(device, account: id, name: name, from: parent, at: time)
+        let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token(for: use)
-        if !keepingTokens { try devices.removeTokens(of: device) }
-        try devices.addToken(
+        if !keepingTokens { try removeTokens(of: device) }
+        try addToken(
             Secret.hash(token: token), device: device, expires: time + use.lifetime)
-        let volumes = try membership.visible(to: id).map(VolumeName.init)
+        let volumes = try transaction.membership.visible(to: id).map(VolumeName.init)
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,
             volumes: volumes)

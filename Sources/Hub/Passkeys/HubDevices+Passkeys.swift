@@ -101,7 +101,7 @@ extension HubDevices {
             return try await hub.ledger.write { transaction in
                 let known = try transaction.passkeys.used(passkey, challenge, at: time)
                 let parent = known.device == device ? nil : known.device
-                return try transaction.enrolled(
+                return try transaction.devices.enrolled(
                     device, named: name, account: known.account, from: parent, for: use, at: time)
             }
         }
