@@ -151,7 +151,7 @@ struct Plan {
     }
 
     private mutating func verb(in directory: String) -> Verb {
-        switch random.below(45) {
+        switch random.below(44) {
         case 0..<15:
             let way = random.pick(SavePattern.allCases)
             return .save(new(directory), way, size: size(), synced: random.oneIn(5))
@@ -164,7 +164,6 @@ struct Plan {
         case 31: return .link(existing(directory), place(directory))
         case 32..<35:
             return .wait(existing(directory), durability: random.oneIn(3) ? "hub" : "disk")
-        case 44: return .visit(existing(directory))
         case 43: return .date(existing(directory), seconds: random.pick(Plan.dates))
         case 35: return .hold(existing(directory), milliseconds: 20 + random.below(300))
         case 36: return .restore(existing(directory), back: random.oneIn(3) ? 2 : 1)
@@ -173,7 +172,9 @@ struct Plan {
         case 38:
             let path = existing(directory)
             return random.oneIn(2) ? .pin(path) : .unpin(path)
-        default: return .read(existing(directory))
+        default:
+            let path = existing(directory)
+            return number.isMultiple(of: 4) ? .visit(path) : .read(path)
         }
     }
 

@@ -63,44 +63,4 @@ import Testing
             try fleet.online(1)
         }
     }
-
-    @Test("an editor on another device saves and lets go first") func editor() throws {
-        try with { fleet in
-            let outside = try TemporaryDirectory()
-            let plugin = URL(filePath: #filePath).deletingLastPathComponent()
-                .deletingLastPathComponent().deletingLastPathComponent()
-                .appending(path: "Packaging/vim").path
-            let settings = try outside.write(
-                """
-                set nocompatible shortmess+=I ttimeout ttimeoutlen=20 directory=.
-                let g:concord_fsctl = '\(Programs.fsctl)'
-                set runtimepath^=\(plugin)
-
-                """, to: "vimrc")
-            let terminal = try Terminal(
-                ["vim", "-u", settings, "-i", "NONE", "plan.txt"],
-                directory: fleet.devices[0].path)
-            defer { terminal.close() }
-            try wait(seconds: 20, for: "Vim to present the document") {
-                try fleet.fsctl(0, "locks").contains("  presents ") ? true : nil
-            }
-            try terminal.press("Escape")
-            try terminal.type("Godraft")
-            try terminal.press("Escape")
-            try terminal.wait(for: "draft")
-            let place = try MountedPath(FilePath("\(fleet.devices[1].path)/plan.txt"))
-            try wait(for: "the other device to know") {
-                try ControlClient(socket: place.socket).ask(
-                    Request(.who, path: place.components), as: WhoReport.self
-                ).leases.contains { $0.use == "edits" } ? true : nil
-            }
-            let read = try coordinate(fleet, 1, [], "cat '{}'")
-            #expect(read.output == "old\ndraft\n", "\(read.output) \(read.errors)")
-            try terminal.type(":qa!")
-            try terminal.press("Enter")
-            try terminal.waitForEnd()
-            try fleet.settle()
-            #expect(try fleet.conflicts(1, "plan.txt").isEmpty)
-        }
-    }
 }
