@@ -97,9 +97,9 @@ extension GrantAnswer {
 
 /// The variable by which tests shorten how long grants last.
 package enum GrantTimes {
-    /// `CONCORD_GRANT_SECONDS` in the environment of a hub: how long it keeps a grant without a
-    /// sign of life. Devices with the same variable rely on a grant for three quarters of that. In
-    /// nanoseconds; nil for the usual times (`LeaseTerms`).
+    /// How long a hub keeps a grant that is not renewed, in nanoseconds, if the environment
+    /// variable `CONCORD_GRANT_SECONDS` says it. Devices with the same variable rely on a grant for
+    /// three quarters of that. Nil for the usual times (`LeaseTerms`).
     package static let shortened = getenv("CONCORD_GRANT_SECONDS")
         .flatMap { Double(String(cString: $0)) }
         .flatMap { (1...60).contains($0) ? Timestamp.span(seconds: $0) : nil }

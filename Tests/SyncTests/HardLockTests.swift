@@ -120,7 +120,7 @@ import Testing
             }
             try fleet.hub.kill9()
             #expect(refusal(fleet, 0) == Errno(EROFS))
-            // What is open stays writable.
+            // A file that is open for writing already can still be written without the hub.
             try document.write("bob\n", at: 0)
             try fleet.hub.start()
             try wait(for: "the hub to be asked") {

@@ -11,7 +11,7 @@ struct FolderScope {
     /// Whether what is in these directories is in the folder.
     private var known: [Identifier: Bool] = [:]
 
-    /// The most directories above each other that are followed.
+    /// How many parent directories of an item are looked up at most until the folder is found.
     static let depth = 4096
 
     init(_ transaction: any LedgerTransaction, _ folder: SharedFolder) {

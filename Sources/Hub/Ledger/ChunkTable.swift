@@ -159,7 +159,8 @@ package struct ChunkTable {
         return isDone ? uses == 0 ? length : 0 : nil
     }
 
-    /// The length of a chunk if no version uses it; 0 if one does, or if there is none.
+    /// Returns the length of a chunk that no version uses; 0 if a version uses it, or if the chunk
+    /// does not exist.
     func unusedLength(_ id: Digest, in volume: Identifier) throws -> UInt64 {
         guard let found = try transaction.rows(.chunkUse(id, in: volume)).first,
             try found.integer(1) == 0

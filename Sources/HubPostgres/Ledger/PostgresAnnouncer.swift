@@ -84,7 +84,8 @@ final class PostgresAnnouncer: Sendable {
     }
 
     func announce(processes message: String) {
-        // Without a connection they would only grow: all hubs tell what they know again afterwards.
+        // While there is no connection, messages are not collected: as soon as there is one again,
+        // each hub tells the others of all its processes.
         let isConnected = state.withLock { state in
             if state.isConnected { state.processes.append(message) }
             return state.isConnected
