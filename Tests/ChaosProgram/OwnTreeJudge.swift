@@ -54,7 +54,8 @@ struct OwnTreeJudge {
         return isExplained && mayHaveReturned(by: event)
     }
 
-    /// Returns whether the item, or a directory above it, has its name with a mark in the end.
+    /// Returns whether the item, or a directory above it, has its name with a mark in the end,
+    /// because an item that came back has the name.
     private func hasMark(_ path: String) -> Bool {
         events.contains { event in
             guard event.kind == .item, event.actor == device, let found = event.path,
@@ -156,6 +157,10 @@ struct OwnTreeJudge {
         let known = tree.nodes.keys.filter { $0 == root || $0.hasPrefix(root + "/") }
         let isQuiet = event.isOK && event.detail != "excused"
         let missing = known.filter { kinds[$0] ?? "nothing" == "nothing" }.sorted()
+        if missing.contains(where: hasMark), mayHaveReturned(by: event) {
+            isUnknown = true
+            return
+        }
         for path in missing {
             if isQuiet { findings.append((event, .tree, "the rewind removed \(path)")) }
             tree.observe(path, "nothing", nil)

@@ -125,6 +125,37 @@ import Testing
         #expect(Set(rewound(to: "X", 15)) == [.told, .invented])
     }
 
+    @Test("what came back with a restored hub takes the name, and no rewind removed the other one")
+    func rewindsAfterRestore() {
+        func kinds(isRestored: Bool, isMarked: Bool) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            for words in ["mkdir own0", "mkdir own0/d"] { told.act("dev0", words) }
+            told.save("dev0", "own0/d/a", "A1")
+            if isRestored { told.add(.fault, "hub") { $0.verb = ["roll-back"] } }
+            let verb = ["rewind", "own0/d", "1"]
+            told.add(.began, "dev0") { ($0.action, $0.verb, $0.path) = (99, verb, "own0/d") }
+            told.add(.observed, "dev0") {
+                ($0.action, $0.verb, $0.path, $0.detail) = (99, verb, "own0/d", "directory")
+            }
+            told.add(.did, "dev0") {
+                ($0.action, $0.verb, $0.path, $0.outcome) = (99, verb, "own0/d", "ok")
+            }
+            let marked = "own0/d (dev0 2026-11-29 05.00.00)"
+            for actor in ["dev0", "dev1"] {
+                for path in ["own0", "own0/d"] + (isMarked ? [marked] : []) {
+                    told.found(actor, path, nil, "directory 755")
+                }
+                if isMarked { told.found(actor, marked + "/a", "A1") }
+            }
+            told.version("dev0", "own0/d/a", "A1")
+            told.settle()
+            return told.violations
+        }
+        #expect(kinds(isRestored: true, isMarked: true) == [])
+        #expect(kinds(isRestored: true, isMarked: false) == [.tree])
+        #expect(kinds(isRestored: false, isMarked: true).contains(.tree))
+    }
+
     @Test("a loss of power takes only what was not promised to be on the disk") func power() {
         func kinds(isPromised: Bool) -> [Violation.Kind] {
             told { told in
