@@ -94,8 +94,24 @@ enum ProgramCalls {
         if new.count != length { try check(cl_ftruncate(file, Int64(new.count))) }
         let memory = mmap(nil, new.count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
         guard let memory, memory != MAP_FAILED else { throw Errno(errno) }
-        new.withUnsafeBytes { memory.copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
-        munmap(memory, new.count)
+        defer { munmap(memory, new.count) }
+        try copy(new, to: memory)
+    }
+
+    /// Where the mount has been killed, or the disk is full, a program that writes into a mapping
+    /// ends with SIGBUS. If the kernel writes there for the program, this is an error.
+    private static func copy(_ new: Data, to memory: UnsafeMutableRawPointer) throws(Errno) {
+        var ends: [Int32] = [0, 0]
+        try call(pipe(&ends))
+        defer { for end in ends { close(end) } }
+        var (rest, done) = (new[...], 0)
+        while !rest.isEmpty {
+            let part = Data(rest.prefix(4096))
+            guard part.withUnsafeBytes({ write(ends[1], $0.baseAddress, $0.count) }) == part.count
+            else { throw Errno(errno) }
+            guard read(ends[0], memory + done, part.count) == part.count else { throw Errno(EIO) }
+            (rest, done) = (rest.dropFirst(part.count), done + part.count)
+        }
     }
 
     /// Performs verbs on names in a directory.

@@ -47,10 +47,14 @@ struct ChangeDates {
 
     private func time(of change: Change, by device: Identifier, now: Int64) -> Int64 {
         switch change {
-        // One time stands for all that a new item's creation says.
+        // One time stands for all that a new item's creation says: that of its last change.
         case .create(let creation):
             guard agreed != nil else {
-                return creation.revision?.moment.time ?? min(now, times.placed ?? now)
+                let changed = [times.placed, times.attributes].compactMap(\.self).max()
+                guard let saved = creation.revision?.moment.time else {
+                    return min(now, changed ?? now)
+                }
+                return max(saved, min(now, changed ?? saved))
             }
             return min(now, placed(creation.placement, by: device) ?? now)
         case .move(let placement, _): return min(now, placed(placement, by: device) ?? now)

@@ -54,7 +54,9 @@ package protocol DeviceTable {
     // Changes to be sent.
 
     mutating func isUnsent(_ id: Identifier) throws(Failure) -> Bool
-    mutating func addUnsent(_ id: Identifier) throws(Failure)
+    /// - Parameter times: When the changes were made, as far as it is known. Times that are noted
+    ///   already stay if they are later.
+    mutating func addUnsent(_ id: Identifier, changed times: ChangeTimes) throws(Failure)
     mutating func removeUnsent(_ id: Identifier) throws(Failure)
     /// When the unsent changes of the item were made on this device.
     mutating func changeTimes(_ id: Identifier) throws(Failure) -> ChangeTimes
@@ -79,4 +81,19 @@ package protocol DeviceTable {
     mutating func placement(_ name: String, in parent: Identifier) throws(Failure) -> Placement
     /// The present time by the hub's clock, as far as it is known, in nanoseconds since 1970.
     mutating func now() -> Int64
+}
+
+extension DeviceTable {
+    package mutating func addUnsent(_ id: Identifier) throws(Failure) {
+        try addUnsent(id, changed: ChangeTimes())
+    }
+}
+
+extension ChangeTimes {
+    /// The later times of both.
+    package func latest(_ other: ChangeTimes) -> ChangeTimes {
+        ChangeTimes(
+            placed: [placed, other.placed].compactMap(\.self).max(),
+            attributes: [attributes, other.attributes].compactMap(\.self).max())
+    }
 }

@@ -21,9 +21,23 @@ extension SyncPlanner {
         if let base = mirror.base { mirror.base = try table.without(operation, base) }
         if mirror.remote == nil { mirror.state = .refused }
         try table.setMirror(id, mirror)
-        try table.addUnsent(id)
+        let times = ChangeTimes(of: operation)
+        try table.addUnsent(
+            id, changed: bugs.contains(.datesByResending) ? ChangeTimes() : times)
     }
+}
 
+extension ChangeTimes {
+    /// A change that is sent again is as old as it was.
+    fileprivate init(of operation: Operation) {
+        let time = operation.moment.time
+        switch operation.change {
+        case .create: self.init(placed: time, attributes: time)
+        case .move: self.init(placed: time)
+        case .attribute: self.init(attributes: time)
+        case .edit, .resolve, .delete, .restore: self.init()
+        }
+    }
 }
 
 extension DeviceTable {
@@ -42,10 +56,11 @@ extension DeviceTable {
         case .move(_, let by):
             // An empty name differs from the one in the tree, so the item counts as moved.
             base.image.name = ""
-            base.placedBy = by
+            (base.placedBy, base.placedAt) = (by, nil)
         case .delete: base.image.isAlive = true
         case .restore: base.image.isAlive = false
-        case .attribute(let name, _): base.image.attributes[name] = nil
+        case .attribute(let name, _):
+            (base.image.attributes[name], base.attributedAt[name]) = (nil, nil)
         }
         return base
     }

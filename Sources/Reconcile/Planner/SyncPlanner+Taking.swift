@@ -102,7 +102,7 @@ extension SyncPlanner {
         var mirror = try table.mirror(state.id) ?? Mirror()
         if let known = mirror.remote, known.sequence >= state.sequence { return false }
         mirror.remote = state
-        mirror.since = state.firstChange(after: mirror.base, session)
+        mirror.since = state.firstChange(after: mirror.base, session, bugs)
         mirror.state = mirror.state == .underway ? .underway : .due
         let wasMovedOut = try mirror.uncover(session, table.local(state.id))
         // This comes first, because the item's draft is computed from the mirror.
@@ -194,7 +194,8 @@ extension SyncPlanner {
             let session = try table.session()
             mirror.base = Agreement(adjustment.remote, session)
             if !isNewer { mirror.remote = nil }
-            mirror.since = mirror.remote?.firstChange(after: mirror.base, session) ?? 0
+            mirror.since =
+                mirror.remote?.firstChange(after: mirror.base, session, bugs) ?? 0
             mirror.state = isNewer ? .due : .settled
             // The times that the journal has noted are those of the arrival.
             if !isNewer, adjustment.remote.unified == nil,
@@ -391,10 +392,13 @@ extension DeviceTable {
 
 extension ItemState {
     /// The lowest sequence number in the item that is above what was agreed on.
-    fileprivate func firstChange(after base: Agreement?, _ session: Session) -> UInt64 {
+    fileprivate func firstChange(
+        after base: Agreement?, _ session: Session, _ bugs: Set<SyncPlannerBug> = []
+    ) -> UInt64 {
         var known: UInt64 = 0
         if let base, base.isOf(session) { known = base.sequence }
         var all = [placedSequence, sequence] + live.map(\.sequence)
+        if !bugs.contains(.overlooksAttributes) { all += attributes.values.map(\.sequence) }
         if case .trashed(_, let sequence) = life { all.append(sequence) }
         return all.filter { $0 > known }.min() ?? sequence
     }

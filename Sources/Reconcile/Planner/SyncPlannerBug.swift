@@ -10,7 +10,7 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
     case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
     case datesByTelling, datesByArrival, forgetsWhatTheHubLost
-    case believesTheHubsConflicts
+    case believesTheHubsConflicts, datesByResending, overlooksAttributes
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

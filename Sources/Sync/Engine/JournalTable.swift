@@ -252,8 +252,11 @@ struct JournalTable: DeviceTable {
         return try journal.hub.isUnsent(key)
     }
 
-    func addUnsent(_ id: Identifier) throws(VolumeError) {
-        if let key = try journal.key(of: id) { try journal.addUnsent(key) }
+    func addUnsent(_ id: Identifier, changed times: ChangeTimes) throws(VolumeError) {
+        guard let key = try journal.key(of: id) else { return }
+        try journal.addUnsent(
+            key, placed: times.placed.map { $0 - clock.offset },
+            attributed: times.attributes.map { $0 - clock.offset })
     }
 
     func removeUnsent(_ id: Identifier) throws(VolumeError) {

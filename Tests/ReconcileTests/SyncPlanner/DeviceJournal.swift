@@ -227,9 +227,11 @@ struct DeviceJournal: DeviceTable {
         twin?.compare("unsent \(id.low)", isSo, with: self) { try $0.isUnsent(id) }
         return isSo
     }
-    mutating func addUnsent(_ id: Identifier) {
-        twin?.add(unsent: id, with: self)
-        if images[id] != nil { unsent.insert(id) }
+    mutating func addUnsent(_ id: Identifier, changed: ChangeTimes) {
+        twin?.add(unsent: id, changed: changed, with: self)
+        guard images[id] != nil else { return }
+        unsent.insert(id)
+        times[id] = changed.latest(changeTimes(id))
     }
     mutating func removeUnsent(_ id: Identifier) {
         twin?.remove(unsent: id, with: self)
@@ -277,6 +279,20 @@ struct DeviceJournal: DeviceTable {
     mutating func removeOutbox(upTo number: UInt64) {
         outbox.removeAll { $0.operation.id.number <= number }
         twin?.write("the outbox", with: self) { try $0.removeOutbox(upTo: number) }
+    }
+
+    /// Whether a register has the value again that was agreed on, so that there is nothing to send.
+    /// A copy of the store may send the value between.
+    func hasChangedBack(_ ids: [Identifier], _ before: DeviceJournal) -> Bool {
+        ids.contains { id in
+            guard let now = images[id], let then = before.images[id] else { return false }
+            let base = mirrors[id]?.base?.image
+            if let base, !then.isAt(now), now.isAt(base) { return true }
+            return Set(then.attributes.keys).union(now.attributes.keys).contains {
+                then.attributes[$0] != now.attributes[$0]
+                    && now.attributes[$0] == base?.attributes[$0]
+            }
+        }
     }
 
     // MARK: The world

@@ -32,9 +32,10 @@ struct SoleTree {
     }
 
     /// - Parameter hub: An item that took a name which another device had just told the hub for
-    ///   another item has its spare name.
+    ///   another item has its spare name, and a directory is unified with that one.
     func fault(in journal: DeviceJournal, _ hub: Catalogue) -> String? {
-        for (id, known) in images.sorted(by: { $0.key.low < $1.key.low }) {
+        for (id, known) in images.sorted(by: { $0.key.low < $1.key.low })
+        where hub.aliases[id] == nil {
             guard let image = journal.images[id], image.isAlive else { return "\(id.low) is gone" }
             let isBounced = hub.item(id)?.isBounced == true
             if !isBounced, !image.isAt(known) {

@@ -88,6 +88,25 @@ import Testing
         #expect(bugs.isEmpty, "nobody notices these bugs")
     }
 
+    /// A copy of the store goes on as a device of its own. It tells what the user's device had not
+    /// sent when it was copied, which is not newer than what was changed there since.
+    @Test(.timeLimit(.minutes(30))) func aCopyOfTheStoreUndoesNothing() {
+        var random = SeededRandom(named: "SoleWriter copying the store", usual: 2026)
+        var bugs: Set<SyncPlanner.Bug> = [.datesByResending, .overlooksAttributes]
+        for _ in 0..<(SyncPlannerTests.count + 3) / 4 {
+            let seed = random.next()
+            var schedule = Self.schedule(hardships: [.copiesStore])
+            if schedule.run(Self.events(seed)) != nil {
+                return report(seed, hardships: [.copiesStore])
+            }
+            for bug in bugs {
+                var planted = Self.schedule([bug], hardships: [.copiesStore])
+                if planted.run(Self.events(seed)) != nil { bugs.remove(bug) }
+            }
+        }
+        #expect(bugs.isEmpty, "nobody notices these bugs")
+    }
+
     /// An item got a temporary name again and again: it waited for a name in a directory that had
     /// left a deleted one, and the deletion waited for the item.
     @Test func noItemStepsAsideForEver() {

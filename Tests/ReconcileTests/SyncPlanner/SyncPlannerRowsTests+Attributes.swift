@@ -21,6 +21,24 @@ extension SyncPlannerRowsTests {
         #expect(changes.map(\.attributes) == [[], ["mode"], []])
     }
 
+    /// Device 0 was offline meanwhile. It has not seen the later value, although another attribute
+    /// was changed even later and the hub sends both together.
+    @Test mutating func theLaterValueOfAnAttributeStays() {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        settle()
+        setMode(0, 1, [1, 0x80], at: 10)
+        setMode(1, 1, [1, 0xA4], at: 20)
+        tell(1, 1)
+        journals[1].images[.item(1)]!.attributes["x:user.label"] = [7]
+        tell(1, 1)
+        pull(0)
+        tell(0, 1)
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0xA4])
+        #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0xA4])
+    }
+
     /// Device 1 has saved for everybody, and nobody has these contents any more. What the hub has
     /// was private, and comes back with its own permissions.
     @Test mutating func contentsThatAreGivenUpLeaveNoPermissions() {

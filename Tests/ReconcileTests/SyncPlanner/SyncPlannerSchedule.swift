@@ -71,7 +71,10 @@ struct SyncPlannerSchedule {
                 journal: DeviceJournal(device: $0, volumeEpoch: epoch),
                 skew: Int64($0 * 90 - 90))
         }
-        devices[0].journal.takesNames = hasSoleWriter && !hubForgets
+        if hasSoleWriter, self.hardships.contains(.copiesStore) {
+            for who in devices.indices { devices[who].skew = 0 }
+        }
+        devices[0].journal.takesNames = hasSoleWriter && !mayReturn
         for who in devices.indices {
             devices[who].journal.holdsBack = self.hardships.contains(.largeConflicts)
         }
@@ -95,7 +98,9 @@ struct SyncPlannerSchedule {
     mutating func run(_ events: [Event<Turn>]) -> String? {
         for event in events {
             now = Int64(event.number * 10)
-            devices[event.device].journal.clock = max(0, now + devices[event.device].skew)
+            for who in hardships.contains(.copiesStore) ? Array(devices.indices) : [event.device] {
+                devices[who].journal.clock = max(0, now + devices[who].skew)
+            }
             take(event)
             if takesTurns, event.action.isUsers { settle() }
             if let fault = witness.fault ?? tableFault { return "\(fault) (event \(event.number))" }
@@ -121,12 +126,20 @@ struct SyncPlannerSchedule {
             if event.action.isUsers { who = 0 }
             if event.action.loses, !mayRestoreHub(event.action) { return }
             // A deletion does not count at another hub, or at one from before it, and the item
-            // comes back from there.
-            if hubForgets, event.action == .delete { return }
+            // comes back from there, or from a copy of the device that was made before it.
+            if mayReturn, event.action == .delete { return }
+            // The hub believes no time that is still to come. A copy would be told to be as new.
+            if hardships.contains(.copiesStore), event.action == .clock { return }
         }
         if event.action.isUsers {
             let before = devices[who].journal
             guard var deed = devices[who].journal.act(event) else { return }
+            if hardships.contains(.copiesStore), hasSoleWriter,
+                devices[who].journal.hasChangedBack(deed.touched, before)
+            {
+                devices[who].journal = before
+                return
+            }
             if hasSoleWriter { soleTree.see(deed.touched, before, devices[0].journal) }
             if let adjustment = devices[who].underway?.adjustment,
                 devices[who].journal.images[adjustment.item]?.isAlive == false
@@ -145,7 +158,9 @@ struct SyncPlannerSchedule {
             return devices[who].isSignedOut ? signIn(who) : signOut(who)
         }
         if hardships.contains(.copiesStore), event.action == .crash {
-            return copyStore(of: event.choices[0] % devices.count, to: who)
+            if hasSoleWriter && who == 0 { return }
+            let other = hasSoleWriter ? 0 : event.choices[0] % devices.count
+            return copyStore(of: other, to: who)
         }
         guard !devices[who].isSignedOut || event.action.isOffline else { return }
         if hardships.contains(.changesHub), event.action == .crash, who > 0 || !hasSoleWriter {
@@ -168,6 +183,14 @@ struct SyncPlannerSchedule {
     /// Whether a hub may not know what it was told before.
     private var hubForgets: Bool {
         hardships.contains(.changesHub) || hardships.contains(.restoresHub)
+    }
+
+    /// Whether a device may tell the hub what the user has changed since.
+    private var mayReturn: Bool { hubForgets || hardships.contains(.copiesStore) }
+
+    /// Whether the hub of the user's device may hear of it.
+    private var isToldTheOld: Bool {
+        hardships.contains(.restoresHub) || hardships.contains(.copiesStore)
     }
 
     private func mayRestoreHub(_ turn: Turn) -> Bool {
@@ -268,7 +291,7 @@ struct SyncPlannerSchedule {
         for place in due.indices {
             let id = due[(place + choice) % due.count]
             if let found = planner.adjustment(id, in: &devices[who].journal) {
-                if hasSoleWriter, who == 0, !hardships.contains(.restoresHub) {
+                if hasSoleWriter, who == 0, !isToldTheOld {
                     witness.blame("to be undone: \(found.brief)")
                 }
                 devices[who].underway = (found, false, false)
@@ -342,10 +365,12 @@ struct SyncPlannerSchedule {
             if planner.isCovered(draft, in: &devices[who].journal) { return true }
             let before = devices[who].journal
             // Sometimes the item is sent with a temporary name first. A device that is signed out
-            // before the final name is sent has that one to send everywhere.
+            // before the final name is sent has that one to send everywhere, and so has the device
+            // from which it was copied.
             let isAside =
                 choice % 5 == 4 && draft.changes.contains(where: \.places)
-                && !hardships.contains(.changesHub)
+                && hardships.isDisjoint(
+                    with: hasSoleWriter ? [.changesHub, .copiesStore] : [.changesHub])
             let operations =
                 isAside
                 ? planner.stepAside(id, in: &devices[who].journal)
@@ -410,7 +435,7 @@ struct SyncPlannerSchedule {
         witness.willJudge(hub.table)
         let mustApply =
             takesTurns
-            || hasSoleWriter && !isAtOtherHub && !hardships.contains(.restoresHub)
+            || hasSoleWriter && !isAtOtherHub && !isToldTheOld
         let isIdle =
             mustApply && !takesTurns && request.device != .device(0)
         let mayBeKnown = hubForgets
@@ -469,29 +494,5 @@ struct SyncPlannerSchedule {
         }
         if left == 0 { return witness.blame("no end") }
         for (number, device) in devices.enumerated() { compare(device.journal, number) }
-    }
-
-    private mutating func compare(_ journal: DeviceJournal, _ number: Int) {
-        journal.twin?.compareAll(with: journal)
-        if !journal.outbox.isEmpty { witness.blame("device \(number) has something to send") }
-        for item in hub.table.all where item.life.isAlive {
-            guard let local = journal.shown(item.id), local.isAlive else {
-                witness.blame("device \(number) does not have \(item.id.low)")
-                continue
-            }
-            let steps = Adjustment.steps(from: local, to: item)
-            if !steps.isEmpty { witness.blame("device \(number): \(item.id.low) lacks \(steps)") }
-        }
-        for id in journal.alive where hub.table.item(id)?.life.isAlive != true {
-            witness.blame("device \(number) still has \(id.low)")
-        }
-        for id in journal.alive {
-            let image = journal.images[id]!
-            if let revision = image.revision, let known = hub.table.revision(revision),
-                known.content != image.content
-            {
-                witness.blame("device \(number) has mixed contents in \(id.low)")
-            }
-        }
     }
 }

@@ -83,8 +83,8 @@ final class JournalTwin {
         write("forgetting what the hub said", with: device) { try $0.forgetRemotes() }
     }
 
-    func add(unsent id: Identifier, with device: DeviceJournal) {
-        write("adding unsent", with: device) { try $0.addUnsent(id) }
+    func add(unsent id: Identifier, changed times: ChangeTimes, with device: DeviceJournal) {
+        write("adding unsent", with: device) { try $0.addUnsent(id, changed: times) }
         if device.images[id] != nil { unsent.insert(id) }
     }
 
