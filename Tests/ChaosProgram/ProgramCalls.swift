@@ -107,9 +107,11 @@ enum ProgramCalls {
         var (rest, done) = (new[...], 0)
         while !rest.isEmpty {
             let part = Data(rest.prefix(4096))
-            guard part.withUnsafeBytes({ write(ends[1], $0.baseAddress, $0.count) }) == part.count
-            else { throw Errno(errno) }
-            guard read(ends[0], memory + done, part.count) == part.count else { throw Errno(EIO) }
+            let written = part.withUnsafeBytes { Glibc.write(ends[1], $0.baseAddress, $0.count) }
+            guard written == part.count else { throw Errno(errno) }
+            guard Glibc.read(ends[0], memory + done, part.count) == part.count else {
+                throw Errno(EIO)
+            }
             (rest, done) = (rest.dropFirst(part.count), done + part.count)
         }
     }

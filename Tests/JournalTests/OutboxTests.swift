@@ -101,4 +101,16 @@ struct OutboxTests {
         try fill()
         #expect(try numbers() == [1, 2, 3, 4, 5])
     }
+    @Test func aChangeThatIsSentAgainIsAsOldAsItWas() throws {
+        let key = try journal.write { t in
+            let key = try t.insert(file("f", inode: 7))
+            try t.addUnsent(key)
+            try UnsentTimes.note(placed: 20, attributed: nil, of: key, t)
+            try UnsentTimes.note(placed: 10, attributed: 5, of: key, t)
+            try UnsentTimes.note(placed: nil, attributed: nil, of: key, t)
+            return key
+        }
+        let times = try journal.read { try $0.hub.unsentTimes(key) }
+        #expect(times.placed == 20 && times.attributed == 5)
+    }
 }

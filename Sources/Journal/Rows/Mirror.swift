@@ -256,23 +256,8 @@ extension Transaction {
             "UPDATE outbox SET item = ? WHERE item = ?", [.identifier(other), .identifier(id)])
     }
 
-    /// - Parameters:
-    ///   - placed: When the item was put at its present place, and `attributed` when its attributes
-    ///     were last changed: nanoseconds since 1970, nil when unknown. A later time that is noted
-    ///     already stays.
-    package func addUnsent(
-        _ key: Int64, placed: Int64? = nil, attributed: Int64? = nil
-    ) throws(VolumeError) {
-        try run(
-            """
-            INSERT INTO unsent (item, placed, attributed) VALUES (?, ?, ?)
-            ON CONFLICT (item) DO UPDATE SET
-                placed = max(coalesce(placed, excluded.placed),
-                    coalesce(excluded.placed, placed)),
-                attributed = max(coalesce(attributed, excluded.attributed),
-                    coalesce(excluded.attributed, attributed))
-            WHERE excluded.placed IS NOT NULL OR excluded.attributed IS NOT NULL
-            """, [.integer(key), .optional(placed), .optional(attributed)])
+    package func addUnsent(_ key: Int64) throws(VolumeError) {
+        try run("INSERT OR IGNORE INTO unsent (item) VALUES (?)", [.integer(key)])
     }
 
     package func removeUnsent(_ key: Int64) throws(VolumeError) {

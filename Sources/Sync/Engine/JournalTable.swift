@@ -254,9 +254,10 @@ struct JournalTable: DeviceTable {
 
     func addUnsent(_ id: Identifier, changed times: ChangeTimes) throws(VolumeError) {
         guard let key = try journal.key(of: id) else { return }
-        try journal.addUnsent(
-            key, placed: times.placed.map { $0 - clock.offset },
-            attributed: times.attributes.map { $0 - clock.offset })
+        try journal.addUnsent(key)
+        try UnsentTimes.note(
+            placed: times.placed.map { $0 - clock.offset },
+            attributed: times.attributes.map { $0 - clock.offset }, of: key, journal)
     }
 
     func removeUnsent(_ id: Identifier) throws(VolumeError) {
