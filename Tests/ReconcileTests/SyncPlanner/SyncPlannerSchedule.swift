@@ -128,7 +128,8 @@ struct SyncPlannerSchedule {
             // A deletion does not count at another hub, or at one from before it, and the item
             // comes back from there, or from a copy of the device that was made before it.
             if mayReturn, event.action == .delete { return }
-            // The hub believes no time that is still to come. A copy would be told to be as new.
+            // The hub lowers times that lie in the future. With a wrong clock it cannot tell what a
+            // copy says from what is newer.
             if hardships.contains(.copiesStore), event.action == .clock { return }
         }
         if event.action.isUsers {
@@ -185,10 +186,11 @@ struct SyncPlannerSchedule {
         hardships.contains(.changesHub) || hardships.contains(.restoresHub)
     }
 
-    /// Whether a device may tell the hub what the user has changed since.
+    /// Whether what the user has deleted since may come back, from an earlier state of the hub or
+    /// from a copy of the store.
     private var mayReturn: Bool { hubForgets || hardships.contains(.copiesStore) }
 
-    /// Whether the hub of the user's device may hear of it.
+    /// Whether another device may tell the hub what was there before the user's changes.
     private var isToldTheOld: Bool {
         hardships.contains(.restoresHub) || hardships.contains(.copiesStore)
     }
