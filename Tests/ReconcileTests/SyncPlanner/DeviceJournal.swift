@@ -281,8 +281,8 @@ struct DeviceJournal: DeviceTable {
         twin?.write("the outbox", with: self) { try $0.removeOutbox(upTo: number) }
     }
 
-    /// Whether a register has the value again that was agreed on, so that there is nothing to send.
-    /// A copy of the store may send the value between.
+    /// Whether a register has again the value that was agreed on, so that there is nothing to send.
+    /// A copy of the store may still send the value that it had in between.
     func hasChangedBack(_ ids: [Identifier], _ before: DeviceJournal) -> Bool {
         ids.contains { id in
             guard let now = images[id], let then = before.images[id] else { return false }
