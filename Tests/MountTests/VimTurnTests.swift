@@ -75,6 +75,13 @@ struct VimTurnTests {
         }
     }
 
+    /// The file is read instead of Vim's "written", which a later redraw removes from the screen.
+    private func waitForText(_ text: String, of path: String, in terminal: Terminal) throws {
+        try terminal.wait(for: "saved text in \(path), beside what is") { _ in
+            try String(contentsOfFile: path, encoding: .utf8) == text
+        }
+    }
+
     private func coordinate(_ arguments: String..., in volume: MountedVolume) throws -> String {
         var command = Command(Programs.fsctl, arguments: ["coordinate"] + arguments)
         command.directory = volume.path
@@ -126,8 +133,7 @@ struct VimTurnTests {
             try Command("mv", "\(volume.path)/letter.txt", new).succeed()
             try waitForStatus("renamed.txt: renamed", in: terminal)
             try say(":w", in: terminal)
-            try terminal.wait(for: "written")
-            #expect(try String(contentsOfFile: new, encoding: .utf8) == "first\nunsaved\n")
+            try waitForText("first\nunsaved\n", of: new, in: terminal)
             try terminal.type("5u")
             try terminal.wait(for: "the text of before") { !$0.contains("unsaved") }
             #expect(try locks(volume).contains("renamed.txt"))
@@ -149,8 +155,7 @@ struct VimTurnTests {
             try waitForStatus("its text is still here", in: terminal)
             #expect(!FileManager.default.fileExists(atPath: file))
             try say(":w", in: terminal)
-            try terminal.wait(for: "written")
-            #expect(try String(contentsOfFile: file, encoding: .utf8) == "another\n")
+            try waitForText("another\n", of: file, in: terminal)
         }
     }
 

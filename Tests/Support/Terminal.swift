@@ -39,14 +39,16 @@ package final class Terminal {
     /// Types text literally.
     package func type(_ text: String) throws { try tmux(["send-keys", "-l", text]) }
 
-    /// Waits until the screen is as wanted. The error shows the present screen.
+    /// Waits until the screen is as wanted. The error shows the present screen in one line, because
+    /// the summary of a test run has only the first line of an error.
     package func wait(
-        for what: String, seconds: Double = 20, until wanted: (String) -> Bool
+        for what: String, seconds: Double = 20, until wanted: (String) throws -> Bool
     ) throws {
-        var last = ""
-        try Support.wait(seconds: seconds, for: "\(what) on the screen, which shows:\n\(last)") {
-            last = try screen()
-            return wanted(last) ? true : nil
+        var shown = ""
+        try Support.wait(seconds: seconds, for: "\(what) on the screen, which shows: \(shown)") {
+            let screen = try screen()
+            shown = screen.split(separator: "\n").joined(separator: " | ")
+            return try wanted(screen) ? true : nil
         }
     }
 
