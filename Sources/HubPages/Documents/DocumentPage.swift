@@ -142,8 +142,11 @@ struct DocumentPage {
         return Version(
             id: revision.id.description, short: document.shortID(revision),
             title: document.title(revision), saved: ShownTime(revision.note.saved),
-            by: [document.author(revision), Shown.name(revision.note.program)]
-                .filter { !$0.isEmpty }.joined(separator: ", "),
+            by: [
+                document.author(revision),
+                Shown.name(SavedAccess.split(revision.note.program).signature),
+            ]
+            .filter { !$0.isEmpty }.joined(separator: ", "),
             length: Shown.size(revision.size), open: place.address() + id,
             download: place.item.kind == .file ? place.address(.file) + id : nil,
             compare: revision.id == current

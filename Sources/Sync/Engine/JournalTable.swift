@@ -95,9 +95,23 @@ struct JournalTable: DeviceTable {
 
     func revision(_ id: Identifier) throws(VolumeError) -> Revision? {
         try recent.revision(id, at: journal.totalChanges) { () throws(VolumeError) in
-            guard let (_, version) = try journal.version(id: id) else { return nil }
-            return Revision(version, account: account, clock: clock)
+            guard let (key, version) = try journal.version(id: id) else { return nil }
+            return Revision(
+                version, try access(to: version, of: key), account: account, clock: clock)
         }
+    }
+
+    private func access(to version: Version, of key: Int64) throws(VolumeError) -> SavedAccess? {
+        guard let protection = version.protection else { return nil }
+        let known = try journal.item(key).flatMap { AttributeList(encoded: $0.attributes)?.owner }
+        return SavedAccess(protection, root: rootStatus, known: known)
+    }
+
+    /// The status of the volume's root directory.
+    var rootStatus: stat {
+        var status = stat()
+        _ = cl_fstat(tree, &status)
+        return status
     }
 
     func setModified(_ time: Int64, of revision: Identifier) throws(VolumeError) {
@@ -384,7 +398,7 @@ extension Name {
 }
 
 extension Revision {
-    init(_ version: Version, account: Account, clock: HubClock) {
+    init(_ version: Version, _ access: SavedAccess?, account: Account, clock: HubClock) {
         let isMine = version.device == account.device
         let saved = Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0)
         // A conflict version must not become current because of its time, which may come from
@@ -396,7 +410,8 @@ extension Revision {
             moment: Moment(time: hasLost ? 0 : saved.nanoseconds, device: version.device),
             note: Note(
                 deviceName: version.deviceName, person: version.person,
-                program: Signature.text(program: version.program, version.session),
+                program: SavedAccess.joined(
+                    Signature.text(program: version.program, version.session), access),
                 name: version.name.text, modified: version.modified, saved: version.saved))
     }
 }
@@ -405,7 +420,8 @@ extension Version {
     /// The number is assigned when the version is recorded. `content` is the digest of the
     /// uncompressed contents, which the manifest has and the revision does not.
     init(_ revision: Revision, content: Digest, kind: Kind = .current) {
-        let (program, session) = Signature.parse(revision.note.program)
+        let (program, session) = Signature.parse(
+            SavedAccess.split(revision.note.program).signature)
         self.init(
             id: revision.id, number: 1, parents: revision.parents, kind: kind,
             device: revision.moment.device, deviceName: revision.note.deviceName,

@@ -121,10 +121,11 @@ extension JournalTable {
         var version = Version(revision, content: content, kind: kind)
         item.latest += 1
         version.number = item.latest
-        // The version gets the permissions that the document has here.
-        version.protection = try item.current.flatMap { (id) throws(VolumeError) in
+        let document = try item.current.flatMap { (id) throws(VolumeError) in
             try journal.version(id: id)?.version.protection
         }
+        version.protection = Protection(
+            SavedAccess.split(revision.note.program).access, document: document, root: rootStatus)
         try journal.insert(version, of: key, manifest: [])
         try journal.update(item)
     }
