@@ -7,7 +7,7 @@ package struct SavedAccess: Hashable, Sendable {
     /// The permission bits that devices share.
     package let mode: UInt16
 
-    /// A name with `[` could not be read back, so it becomes that of an owner whom no machine knows.
+    /// A name with `[` could not be read back, so it becomes that of an owner whom nobody knows.
     package init(owner: OwnerName?, mode: UInt16) {
         self.owner = owner?.text.contains("[") == true ? OwnerName(uid: .max) : owner
         self.mode = SharedMode.bits(of: mode)
