@@ -10,6 +10,15 @@ package final class HubClock: Sendable {
         var delay: Int64
         /// When the sample was taken, in monotonic nanoseconds.
         var taken: Int64
+
+        /// Whether one offset may explain both samples. The true one differs from a sample's by
+        /// half of the delay at most, unless a clock was set between the two. Drifting clocks get a
+        /// second.
+        func agrees(with other: Sample) -> Bool {
+            let distance = (offset - other.offset).magnitude
+            let uncertainty = (UInt64(delay) + UInt64(other.delay)) / 2
+            return distance <= uncertainty + UInt64(Timestamp.span(seconds: 1))
+        }
     }
 
     private let best = Mutex<Sample?>(nil)
@@ -27,7 +36,9 @@ package final class HubClock: Sendable {
         best.withLock { best in
             // Clocks drift, so a sample older than ten minutes is replaced even by a less precise
             // one.
-            if let known = best, known.delay < delay, sample.taken - known.taken < 600_000_000_000 {
+            if let known = best, known.delay < delay, sample.agrees(with: known),
+                sample.taken - known.taken < 600_000_000_000
+            {
                 return
             }
             best = sample

@@ -115,8 +115,13 @@ package final class Membership: @unchecked Sendable {
 
     /// Called only on the engine's thread, which has stopped before the credentials change in
     /// another way.
+    ///
+    /// A hub whose clock is far behind would give the token an end that has long passed when the
+    /// clock is right again, so the token stays until then. A negative age was left by a clock of
+    /// this device that was ahead.
     private func renewToken(_ engine: SyncEngine) {
-        guard let age = secrets.age, age > Membership.tokenSeconds,
+        guard let age = secrets.age, age.magnitude > Membership.tokenSeconds,
+            engine.journal.clock.offset > -Timestamp.span(seconds: Membership.tokenSeconds),
             var account = current.withLock({ $0?.engine === engine ? $0?.account : nil })
         else { return }
         do {
