@@ -32,14 +32,19 @@ final class Site: @unchecked Sendable {
     private let disk: LossyDisk
     private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess
+    private let hubClock: ShiftedClock
+    /// Whether it signed in while the hub's clock was so far behind that the token's end may have
+    /// passed when the clock is right again.
+    private var hasEarlyToken = false
     /// Where visitors of links reach the hub.
     var hubAddress: String { hub.address }
     /// The proxy's address, and that of the device of which this one is a copy.
     private let addresses: Set<String>
 
-    init(_ index: Int, hub: HubProcess) throws {
+    init(_ index: Int, hub: HubProcess, hubClock: ShiftedClock) throws {
         name = "dev\(index)"
         self.hub = hub
+        self.hubClock = hubClock
         proxy = try Proxy(to: hub.port)
         addresses = [proxy.address]
         original = nil
@@ -56,6 +61,7 @@ final class Site: @unchecked Sendable {
     init(_ index: Int, copying other: Site) throws {
         name = "dev\(index)"
         hub = other.hub
+        hubClock = other.hubClock
         proxy = try Proxy(to: hub.port)
         addresses = other.addresses.union([proxy.address])
         original = other
@@ -248,6 +254,7 @@ final class Site: @unchecked Sendable {
             volume.path,
         ]).succeed()
         condition.withLock { isAtOtherHub = other != nil }
+        hasEarlyToken = other == nil && hubClock.ahead < -7 * 86_400
         isSignedOut = false
         isOffline = false
     }
@@ -312,8 +319,8 @@ final class Site: @unchecked Sendable {
 
     /// Whether the hub may refuse the device although no hub came back.
     var mayBeRefused: Bool {
-        hasSignedOut || hasComeBack || mayBeSupplanted || original?.hasSignedOut == true
-            || original?.mayBeSupplanted == true
+        hasSignedOut || hasComeBack || hasEarlyToken || mayBeSupplanted
+            || original?.hasSignedOut == true || original?.mayBeSupplanted == true
     }
 
     /// Ends what exists for one round. Clocks of devices are wrong until then, because a device

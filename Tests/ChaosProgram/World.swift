@@ -20,11 +20,12 @@ final class World: @unchecked Sendable {
 
     init(devices: Int, history: History) throws {
         hubClock = try ShiftedClock()
-        let hub = try HubProcess(environment: hubClock.environment)
+        let clock = hubClock
+        let hub = try HubProcess(environment: clock.environment)
         self.hub = hub
         self.history = history
         self.devices = devices
-        all = Mutex(try (0..<devices).map { try Site($0, hub: hub) })
+        all = Mutex(try (0..<devices).map { try Site($0, hub: hub, hubClock: clock) })
     }
 
     /// The devices, and a copy of one if there is one now.

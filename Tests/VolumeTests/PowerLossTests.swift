@@ -166,7 +166,7 @@ struct PowerLossTests {
         let recorder = { tree.volume.recorder }
         _ = recorder().begin([])
         try tree.save("a", "one", by: program)
-        settle(recorder())
+        tree.settle()
         try tree.crash {
             try Data("three".utf8).write(to: URL(filePath: tree.real("new")), options: [])
             var status = stat()
@@ -177,7 +177,7 @@ struct PowerLossTests {
         }
         _ = recorder().begin(tree.volume.logged)
         try tree.save("other", "text", by: program)
-        settle(recorder())
+        tree.settle()
         let key = try #require(try tree.item("a")).key
         let versions = try tree.volume.journal.read { try $0.versions(of: key) }
             .sorted { $0.number < $1.number }
@@ -186,15 +186,6 @@ struct PowerLossTests {
         // The only bytes of "one" were replaced while the volume was not open.
         #expect(texts == ["two", "three"])
         recorder().abandon()
-    }
-
-    /// Lets the recorder work as its loop does, until it has nothing left to do.
-    private func settle(_ recorder: Recorder) {
-        repeat {
-            while recorder.scanner.step() || recorder.settleMissing() {}
-            recorder.queue.recordAll()
-        } while recorder.queue.recordPending() || !recorder.processor.processAll()
-            || recorder.state.scan != nil || !recorder.state.pending.all.isEmpty
     }
 
     /// The names of all documents that have versions, also of deleted ones.

@@ -120,6 +120,16 @@ extension ProgramTree {
         return false
     }
 
+    /// Does the steps of the recorder's loop until it has nothing left to do.
+    func settle() {
+        let recorder = volume.recorder
+        repeat {
+            while recorder.scanner.step() || recorder.settleMissing() {}
+            recorder.queue.recordAll()
+        } while recorder.queue.recordPending() || !recorder.processor.processAll()
+            || recorder.state.scan != nil || !recorder.state.pending.all.isEmpty
+    }
+
     /// All regular files and symlinks of a version, by path in the package.
     func packageFiles(_ version: Version) throws -> [String: String] {
         let content = try volume.versions.content(of: version.id)

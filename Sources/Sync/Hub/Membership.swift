@@ -109,16 +109,12 @@ package final class Membership: @unchecked Sendable {
         engine.start()
     }
 
-    /// The age in seconds at which a token is renewed. This is long before it expires, so that a
-    /// copied token soon becomes useless.
+    /// The age in seconds at which a token is renewed, so that a copied one soon becomes useless.
     private static let tokenSeconds: Int64 = 7 * 86_400
 
     /// Called only on the engine's thread, which has stopped before the credentials change in
-    /// another way.
-    ///
-    /// A hub whose clock is far behind would give the token an end that has long passed when the
-    /// clock is right again, so the token stays until then. A negative age was left by a clock of
-    /// this device that was ahead.
+    /// another way. A hub whose clock is far behind would give the token an end that has passed
+    /// when the clock is right. A clock of this device that was ahead has left a negative age.
     private func renewToken(_ engine: SyncEngine) {
         guard let age = secrets.age, age.magnitude > Membership.tokenSeconds,
             engine.journal.clock.offset > -Timestamp.span(seconds: Membership.tokenSeconds),

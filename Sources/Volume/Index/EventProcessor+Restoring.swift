@@ -16,11 +16,11 @@ extension EventProcessor {
         do {
             try writer.journal.write { t in
                 try writer.readPriorContents(t)
-                try detectCopy(t)
+                let isCopy = try copiedStore.detect(t)
                 try writer.writePriorContents(t)
                 // In a copied store the inode numbers of the log belong to other files.
                 let last = try t.value(EventProcessor.lastEvent).flatMap { UInt64($0) } ?? 0
-                if !writer.state.isCopy, !settings.has(.forgetsLoggedEvents) {
+                if !isCopy, !settings.has(.forgetsLoggedEvents) {
                     backlog = logged.filter { $0.sequence > last }
                 }
             }
@@ -28,35 +28,6 @@ extension EventProcessor {
         } catch {
             reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")
         }
-    }
-
-    /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
-    /// journal mean nothing. On a new disk the copied root may have its old number by chance, and
-    /// other files each other's, so its time of birth is compared, too.
-    private func detectCopy(_ t: Transaction) throws {
-        guard var root = try t.item(Item.root) else { return }
-        let birth = Timestamp(birthOf: roles.tree)?.nanoseconds ?? 0
-        let isReborn = root.birth != 0 && birth != 0 && root.birth != birth
-        let isCopy = isReborn || root.inode != FileSnapshot(of: roles.tree).inode
-        let isUnknown = root.inode == 0
-        if root.birth != birth {
-            root.birth = birth
-            try t.update(root)
-        }
-        // A daemon that was killed before its first scan has left events that name the root.
-        if isUnknown, try t.children(of: root.key).isEmpty {
-            root.inode = FileSnapshot(of: roles.tree).inode
-            try t.update(root)
-        }
-        guard !isUnknown, isCopy else { return }
-        for work in writer.state.pending.all.values {
-            for prior in work.priorContents where prior.entry == nil {
-                writer.state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key
-            }
-        }
-        writer.state.locations.removeAll()
-        writer.state.isCopy = true
-        try t.forgetInodes()
     }
 
     /// The number of the last event, for the queue to continue from.

@@ -10,6 +10,7 @@ final class EventProcessor {
     let writer: JournalWriter
     private let index: DocumentIndex
     let roles: DirectoryRoles
+    let copiedStore: CopiedStore
     private let renames: RenameProcessor
     private let attributes: ItemAttributes
     private let nameChanges: NameChangeLog
@@ -34,6 +35,7 @@ final class EventProcessor {
         self.writer = writer
         self.index = index
         roles = index.roles
+        copiedStore = CopiedStore(writer: writer, roles: index.roles)
         self.attributes = attributes
         nameChanges = NameChangeLog(writer: writer, versionMaker: versionMaker)
         renames = RenameProcessor(

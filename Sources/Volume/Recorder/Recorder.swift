@@ -271,7 +271,10 @@ package final class Recorder: @unchecked Sendable {
             publish()
             chunks.forgetStash()
             reserve.restore()
-            if state.scan == nil, processor.backlog.isEmpty { retention.freeable.measure() }
+            if state.scan == nil, processor.backlog.isEmpty {
+                retention.freeable.measure()
+                processor.copiedStore.forgetWhenSettled()
+            }
             sleep()
         }
         publish()

@@ -47,7 +47,6 @@ final class MissingItems {
         writer.eventTime = cl_clock_realtime_ns()
         do {
             try writer.transact { t in
-                try writer.translateCopies(t)
                 try stashRecovery.resolveLeftovers(t)
                 try removeEmptyRows(t)
                 let missing = writer.state.missing

@@ -174,21 +174,4 @@ final class JournalWriter {
             state.pending.touch(key) { $0.priorContents += priorContents }
         }
     }
-
-    /// In a copied store the inode numbers have changed: replaces the old number of a document's
-    /// file by the new one.
-    func translateCopies(_ t: Reader) throws {
-        guard !state.copies.isEmpty else { return }
-        for (key, work) in state.pending.all {
-            for (index, prior) in work.priorContents.enumerated() {
-                guard case .elsewhere(let snapshot) = prior.place,
-                    let item = try state.copies[snapshot.inode].flatMap({ try t.item($0) })
-                else { continue }
-                var moved = snapshot
-                moved.inode = item.inode
-                state.pending.touch(key) { $0.priorContents[index].place = .elsewhere(moved) }
-            }
-        }
-        state.copies.removeAll()
-    }
 }

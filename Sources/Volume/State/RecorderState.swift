@@ -43,9 +43,6 @@ struct RecorderState {
     var untrackedFiles = RevertibleDictionary<UInt64, DirectoryEntry>()
     /// How many rows of prior contents the journal has, by document.
     var written = RevertibleDictionary<Int64, Int>()
-    /// In a copied store, where inode numbers have changed: the document of each inode number that
-    /// the stash or the log still refers to.
-    var copies = RevertibleDictionary<UInt64, Int64>()
     /// What was moved out of each package since it was last recorded.
     var movedParts = RevertibleDictionary<Int64, [MovedPart]>()
     var unfinished: UnfinishedFiles
@@ -94,7 +91,6 @@ struct RecorderState {
         tombstones.mark()
         untrackedFiles.mark()
         written.mark()
-        copies.mark()
         movedParts.mark()
         unfinished.mark()
         before = (
@@ -111,7 +107,6 @@ struct RecorderState {
         tombstones.removeMark()
         untrackedFiles.removeMark()
         written.removeMark()
-        copies.removeMark()
         movedParts.removeMark()
         unfinished.removeMark()
         before = nil
@@ -125,7 +120,6 @@ struct RecorderState {
         tombstones.revert()
         untrackedFiles.revert()
         written.revert()
-        copies.revert()
         movedParts.revert()
         unfinished.revert()
         // These two are empty between transactions.

@@ -1,0 +1,62 @@
+import Foundation
+import Support
+import Testing
+
+@testable import Volume
+
+/// The tests do the recorder's steps, so that programs come before the first scan.
+@Suite struct CopiedStoreTests {
+    private let program = Program(process: 10, name: "vim")
+
+    /// A store with a document that has two versions, and that was copied since.
+    private func withCopy(_ body: (ProgramTree) throws -> Void) throws {
+        let tree = try ProgramTree(isStepwise: true)
+        _ = tree.volume.recorder.begin([])
+        for directory in ["d", "d/e"] { try tree.mkdir(directory, by: program) }
+        for text in ["1", "2"] {
+            try tree.save("d/e/a", text, by: program)
+            tree.settle()
+        }
+        try tree.crash(copied: true)
+        try body(tree)
+        tree.volume.recorder.abandon()
+    }
+
+    /// Events are processed after the scan. If the daemon is killed before, the next one processes
+    /// them first, and they name directories by their new inode numbers.
+    @Test(arguments: [false, true])
+    func aDocumentThatIsRenamedDuringTheScanStaysTheSameOne(_ isKilled: Bool) throws {
+        try withCopy { tree in
+            _ = tree.volume.recorder.begin(tree.volume.logged)
+            try tree.rename("d/e/a", "d/b", by: program)
+            if isKilled {
+                try tree.crash()
+                _ = tree.volume.recorder.begin(tree.volume.logged)
+            }
+            tree.settle()
+            let key = try #require(try tree.item("d/b")).key
+            let versions = try tree.volume.journal.read { try $0.versions(of: key) }
+            let texts = try versions.map { String(decoding: try tree.bytes(of: $0), as: UTF8.self) }
+            #expect(texts == ["1", "2"])
+        }
+    }
+
+    /// The inode numbers are forgotten then, so nothing else shows that they mean nothing.
+    @Test func aCopyIsKnownUntilEverythingWasFoundAgain() throws {
+        try withCopy { tree in
+            let recorder = { tree.volume.recorder }
+            _ = recorder().begin(tree.volume.logged)
+            #expect(recorder().state.isCopy)
+            for isSettled in [false, true] {
+                try tree.crash()
+                _ = recorder().begin(tree.volume.logged)
+                #expect(recorder().state.isCopy)
+                if isSettled { tree.settle() }
+                recorder().processor.copiedStore.forgetWhenSettled()
+            }
+            try tree.crash()
+            _ = recorder().begin(tree.volume.logged)
+            #expect(!recorder().state.isCopy)
+        }
+    }
+}
