@@ -41,7 +41,7 @@ struct CopiedStore {
         try t.forgetInodes()
         root.inode = FileSnapshot(of: roles.tree).inode
         try t.update(root)
-        try locateDirectories(t)
+        try locateItems(t)
         return true
     }
 
@@ -61,17 +61,17 @@ struct CopiedStore {
         }
     }
 
-    /// Finds the directories by their paths. A program may rename something in them before the scan
-    /// gets there, and its event names the directory by its new inode number.
-    private func locateDirectories(_ t: Transaction) throws {
+    /// Finds the items by their paths. What is there may have changed since, so files are compared.
+    /// A program may rename something before the scan gets there. Its event names directories by
+    /// their new inode numbers, and a scan that sees no event yet recognizes files by theirs.
+    private func locateItems(_ t: Transaction) throws {
         var waiting = [Item.root]
         while let key = waiting.popLast() {
             try t.forEachChild(of: key) { item in
-                guard item.kind == .directory || item.kind == .package,
-                    let inode = try inode(of: item, t)
-                else { return }
+                guard item.kind != .symlink, let inode = try inode(of: item, t) else { return }
                 var item = item
                 item.inode = inode
+                if item.kind == .file { item.changed = 0 }
                 try t.update(item)
                 if item.kind == .directory { waiting.append(item.key) }
             }
