@@ -51,8 +51,34 @@ import Testing
         }
     }
 
+    /// Nothing tells where the document is now, so it counts as deleted. Its bytes are found in the
+    /// other document, also by a daemon that begins after the deletion was noted.
+    @Test(arguments: [false, true])
+    func aDeletedDocumentKeepsWhatIsInAnother(_ isKilled: Bool) throws {
+        try withCopy { tree in
+            let (old, new) = (tree.real("d/e/a"), tree.real("d/b"))
+            #expect(rename(old, new) == 0)
+            let recorder = { tree.volume.recorder }
+            let key = try #require(try tree.item("d/e/a")).key
+            _ = recorder().begin(tree.volume.logged)
+            if isKilled {
+                while recorder().scanner.step() || recorder().settleMissing() {}
+                try tree.crash()
+                _ = recorder().begin(tree.volume.logged)
+            }
+            tree.settle()
+            let deleted = try tree.volume.journal.read { try $0.item(key)?.deleted }
+            #expect(deleted != nil)
+            let (found, now) = (try texts(tree, key), try texts(tree, "d/b"))
+            #expect(found == ["1", "2"] && now == ["2"])
+        }
+    }
+
     private func texts(_ tree: ProgramTree, _ path: String) throws -> [String] {
-        let key = try #require(try tree.item(path)).key
+        try texts(tree, try #require(try tree.item(path)).key)
+    }
+
+    private func texts(_ tree: ProgramTree, _ key: Int64) throws -> [String] {
         let versions = try tree.volume.journal.read { try $0.versions(of: key) }
         return try versions.map { String(decoding: try tree.bytes(of: $0), as: UTF8.self) }
     }

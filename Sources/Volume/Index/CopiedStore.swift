@@ -34,7 +34,10 @@ struct CopiedStore {
         }
         let isNew = !isUnknown && isCopy
         writer.state.isCopy = try isNew || t.value(CopiedStore.mark) != nil
-        guard isNew else { return false }
+        guard isNew else {
+            if writer.state.isCopy { try examineDeleted(t) }
+            return false
+        }
         try t.set(CopiedStore.mark, to: "1")
         try translatePriorContents(t)
         writer.state.locations.removeAll()
@@ -75,6 +78,16 @@ struct CopiedStore {
                 try t.update(item)
                 if item.kind == .directory { waiting.append(item.key) }
             }
+        }
+    }
+
+    /// A daemon that was killed may not have looked for the bytes of what its scan did not find. They
+    /// may be in another document.
+    private func examineDeleted(_ t: Reader) throws {
+        for item in try t.deletedItems(before: .max) where item.latest > 0 {
+            let current = try item.current.flatMap { try t.version(id: $0)?.version }
+            guard let current, current.durability != .hub else { continue }
+            writer.state.pending.touch(item.key) { $0.isFound = true }
         }
     }
 
