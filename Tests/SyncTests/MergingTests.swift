@@ -191,4 +191,34 @@ import Testing
             #expect(text.contains("three") && text.contains("eighteen") && text.contains("ten"))
         }
     }
+
+    /// A device that never had the contents of the ancestor cannot merge then. It must not try again
+    /// for ever, and say that the conflict is not examined.
+    @Test("an ancestor that the hub has lost leaves the conflict to people")
+    func lostAncestor() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.script(0, "echo '* automerge=ask' > .concordattributes; seq 1 20 > n.txt")
+            try edit(fleet, "sed -i s/^3$/three/ n.txt", "sed -i s/^18$/eighteen/ n.txt")
+            try fleet.settle()
+            let device = fleet.devices[1]
+            try device.unmount()
+            // The device gets an ancestor that no hub has ever had.
+            try Command(
+                "sh", "-ec",
+                """
+                id=$(sqlite3 "$1" "SELECT hex(parents) FROM versions JOIN items
+                    ON items.current = versions.id WHERE versions.name = x'6e2e747874'")
+                sqlite3 "$1" "UPDATE manifests SET bytes = x'' WHERE key =
+                        (SELECT manifest FROM versions WHERE id = x'$id');
+                    UPDATE versions SET id = x'$2' WHERE id = x'$id';
+                    UPDATE versions SET parents = x'$2' WHERE parents = x'$id'"
+                """, "-", "\(device.store)/journal.sqlite", String(repeating: "1", count: 32)
+            ).succeed()
+            try device.mount()
+            try fleet.settle()
+            #expect(try fleet.conflicts(1, "n.txt").count == 1)
+            let explained = try Programs.fsctl("merge", "--explain", "\(device.path)/n.txt").run()
+            #expect(explained.output.contains("is not available any more"), "\(explained.output)")
+        }
+    }
 }

@@ -29,7 +29,7 @@ struct DocumentMerge {
         guard max(ours.size, theirs.size) <= UInt64(Merger.sizeMax) else {
             return .left("It has more than \(Merger.sizeMax >> 20) MiB.")
         }
-        let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
+        let base = try base(of: ours, and: theirs)
         let outcome: Outcome
         if history.isPackage {
             outcome = try mergePackage(base, ours, theirs, by: actor)
@@ -58,7 +58,7 @@ struct DocumentMerge {
         guard let ours = current else {
             return ("unmergeable", ["Its contents have not been recorded yet."], nil)
         }
-        let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
+        let base = try base(of: ours, and: theirs)
         if history.isPackage {
             switch try mergePackage(base, ours, theirs, by: Actor(process: 0, uid: 0, program: ""))
             {
@@ -73,6 +73,20 @@ struct DocumentMerge {
         case .conflict: return ("conflict", explanation.sentences, nil)
         case .unmergeable: return ("unmergeable", explanation.sentences, nil)
         case .ask: return ("ask", explanation.sentences, nil)
+        }
+    }
+
+    /// The version that both come from, if it is known and has contents anywhere: a hub that came
+    /// back from a backup may have lost them.
+    private func base(of ours: Version, and theirs: Version) throws(VolumeError) -> Version? {
+        let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
+        guard let base else { return nil }
+        do throws(VolumeError) {
+            _ = try volume.versions.content(of: base.id)
+            return base
+        } catch {
+            guard error.code == .notFound else { throw error }
+            return nil
         }
     }
 
