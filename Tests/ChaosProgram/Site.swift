@@ -33,8 +33,8 @@ final class Site: @unchecked Sendable {
     private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess
     private let hubClock: ShiftedClock
-    /// Whether it signed in while the hub's clock was so far behind that the token's end may have
-    /// passed when the clock is right again.
+    /// Whether it may have got a token while the hub's clock was so far behind that the token's end
+    /// has passed when the clock is right again.
     private var hasEarlyToken = false
     /// Where visitors of links reach the hub.
     var hubAddress: String { hub.address }
@@ -254,9 +254,17 @@ final class Site: @unchecked Sendable {
             volume.path,
         ]).succeed()
         condition.withLock { isAtOtherHub = other != nil }
-        hasEarlyToken = other == nil && hubClock.ahead < -7 * 86_400
+        hasEarlyToken = other == nil && hubClock.ahead < Site.farBehind
         isSignedOut = false
         isOffline = false
+    }
+
+    private static let farBehind = -7 * 86_400
+
+    /// To be called after a clock was set. A device whose clock is as wrong as the hub's cannot know
+    /// that it must not renew its token.
+    func noteClocks() {
+        if max(clock.ahead, hubClock.ahead) < Site.farBehind { hasEarlyToken = true }
     }
 
     /// Does nothing while the daemon is stopped, or at the other hub already.

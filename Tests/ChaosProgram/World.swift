@@ -68,7 +68,9 @@ final class World: @unchecked Sendable {
             let other = try otherHub ?? HubProcess()
             otherHub = other
             try site.signIn(toOther: other)
-        case .clock(let ahead): site.clock.ahead = ahead
+        case .clock(let ahead):
+            site.clock.ahead = ahead
+            site.noteClocks()
         case .moveStore: try site.moveStore()
         case .copyStore: try copy(site)
         case .lack(let part):
@@ -127,7 +129,9 @@ final class World: @unchecked Sendable {
         case .go:
             hubIsStopped = false
             hub.send(SIGCONT)
-        case .clock(let ahead): hubClock.ahead = ahead
+        case .clock(let ahead):
+            hubClock.ahead = ahead
+            for site in sites { site.noteClocks() }
         case .sleep(let days):
             hubClock.suspended += days * 86_400
             for site in sites { try site.sleep(seconds: days * 86_400) }

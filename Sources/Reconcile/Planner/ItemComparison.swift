@@ -137,9 +137,23 @@ package struct ItemComparison: Sendable {
             let value = local.attributes[name]
             let isKnown = known.contains { $0.attributes[name] == value }
             if isKnown, !lost.attributes.contains(name) { continue }
+            if remote != nil, try hasOwnLaterValue(id, name, mirror, &table) { continue }
             changes.append(.attribute(name, value))
         }
         return changes + (try conflicts(id, local, base, remote, &table))
+    }
+
+    /// Whether the hub has a later value that this device has set itself, and that its journal does
+    /// not know: the journal came back from a backup. The hub takes a device's change for later than
+    /// all its own earlier ones, so this one must not be sent.
+    private func hasOwnLaterValue<T: DeviceTable>(
+        _ id: Identifier, _ name: String, _ mirror: Mirror, _ table: inout T
+    ) throws(T.Failure) -> Bool {
+        guard mirror.base?.sequence ?? 0 == 0, let later = mirror.remote?.attributes[name],
+            later.moment.device == (try table.session().device),
+            let time = try table.changeTimes(id).attributes
+        else { return false }
+        return time < later.moment.time
     }
 
     /// Which registers were changed after what the hub has, as an earlier agreement shows: the hub

@@ -357,12 +357,13 @@ extension DeviceTable {
         guard isSame || session.isFresh && state.kind.isDocument else { return false }
         try self.setMirror(twin, nil)
         try self.reidentify(twin, as: state.id)
-        // Only differences of this device are sent. What only the hub has will be applied here; it
-        // does not count as removed.
+        // Only contents and attributes that the hub does not have are sent. Nothing says that other
+        // values of its attributes are newer here, and the hub's may protect what is private. What
+        // only the hub has does not count as removed.
         var base = Agreement(state, session)
         if !isSame { (base.image.revision, base.image.content) = (nil, nil) }
         base.image.conflicts = local.conflicts
-        base.image.attributes = base.image.attributes.filter { local.attributes[$0.key] != nil }
+        base.image.attributes = local.attributes.filter { base.image.attributes[$0.key] != nil }
         let since = state.firstChange(after: nil, session)
         base.sequence = max(since, 1) - 1
         try self.setMirror(

@@ -39,6 +39,48 @@ extension SyncPlannerRowsTests {
         #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0xA4])
     }
 
+    /// The hub has what the device did after the backup. It is the device's own, but not seen by it
+    /// any more.
+    @Test mutating func aDeviceThatWasRolledBackDoesNotUndoItsLaterAttribute() {
+        journals[0].clock = 100
+        makeFile(0, 1, "a", content: 1)
+        setMode(0, 1, [1, 0xA4], at: 10)
+        let backup = journals[0]
+        setMode(0, 1, [1, 0x80], at: 20)
+        tell(0, 1)
+        journals[0] = backup
+        planner.restart(
+            epoch: hub.newEpoch(of: journals[0].state.device), volumeEpoch: hub.volumeEpoch,
+            in: &journals[0])
+        join(0)
+        settle()
+        #expect(hub.table.item(.item(1))?.attributes["mode"]?.value == [1, 0x80])
+        #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0x80])
+    }
+
+    private mutating func join(_ who: Int) {
+        pull(who)
+        for id in journals[who].due { _ = bring(who, id) }
+        journals[who].state.isFresh = false
+    }
+
+    /// A tree that is joined with a volume may have a document of the same name. Nothing says that
+    /// its attributes are newer, and the hub's may protect what is private.
+    @Test mutating func theAttributesOfTheHubCountForADocumentOfTheSameName() {
+        makeFile(0, 1, "a", content: 1)
+        setMode(0, 1, [1, 0x80], at: 10)
+        tell(0, 1)
+        journals[1].state.isFresh = true
+        makeFile(1, 2, "a", content: 2)
+        setMode(1, 2, [1, 0xA4], at: 5)
+        journals[1].images[.item(2)]!.attributes["x:user.label"] = [7]
+        join(1)
+        settle()
+        let attributes = hub.table.item(.item(1))?.attributes
+        #expect(attributes?["mode"]?.value == [1, 0x80])
+        #expect(attributes?["x:user.label"]?.value == [7])
+    }
+
     /// Device 1 has saved for everybody, and nobody has these contents any more. What the hub has
     /// was private, and comes back with its own permissions.
     @Test mutating func contentsThatAreGivenUpLeaveNoPermissions() {

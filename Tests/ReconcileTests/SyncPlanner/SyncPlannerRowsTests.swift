@@ -81,7 +81,7 @@ import Testing
         #expect(planner.take(page, answered: .max, in: &journals[who]) != nil)
     }
 
-    private mutating func bring(_ who: Int, _ id: Identifier) -> Bool {
+    mutating func bring(_ who: Int, _ id: Identifier) -> Bool {
         guard let found = planner.adjustment(id, in: &journals[who]) else { return false }
         let isDone = journals[who].apply(found, looks: true)
         if isDone { journals[who].finish(found) }
