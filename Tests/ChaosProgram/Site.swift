@@ -261,8 +261,8 @@ final class Site: @unchecked Sendable {
 
     private static let farBehind = -7 * 86_400
 
-    /// To be called after a clock was set. A device whose clock is as wrong as the hub's cannot know
-    /// that it must not renew its token.
+    /// To be called after a clock was set. A device whose clock is as wrong as the hub's cannot
+    /// know that it must not renew its token.
     func noteClocks() {
         if max(clock.ahead, hubClock.ahead) < Site.farBehind { hasEarlyToken = true }
     }

@@ -192,8 +192,8 @@ import Testing
         }
     }
 
-    /// A device that never had the contents of the ancestor cannot merge then. It must not try again
-    /// for ever, and say that the conflict is not examined.
+    /// A device that never had the contents of the ancestor cannot merge then. It must not try
+    /// again for ever, and say that the conflict is not examined.
     @Test("an ancestor that the hub has lost leaves the conflict to people")
     func lostAncestor() throws {
         try Fleet.with(2) { fleet in

@@ -128,7 +128,7 @@ package struct Agreement: Hashable, Sendable {
     var isForeign: Bool { volumeEpoch == .root }
 
     /// Whether the image was learnt since the last restart, from the present hub.
-    func isOf(_ session: Session) -> Bool {
+    package func isOf(_ session: Session) -> Bool {
         generation == session.generation && volumeEpoch == session.volumeEpoch
     }
 }

@@ -14,6 +14,8 @@ package protocol DeviceTable {
     mutating func local(_ id: Identifier) throws(Failure) -> Image?
     /// The item with that name, if it is alive and may be sent to the hub.
     mutating func localChild(_ name: String, in parent: Identifier) throws(Failure) -> Identifier?
+    /// The item to which the revision belongs on this device.
+    mutating func document(with revision: Identifier) throws(Failure) -> Identifier?
     /// Whether a directory has any alive items.
     mutating func hasLocalChildren(_ parent: Identifier) throws(Failure) -> Bool
     /// A version that was recorded on this device. Its sequence is 0, and its parents are as

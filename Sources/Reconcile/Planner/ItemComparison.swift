@@ -144,8 +144,8 @@ package struct ItemComparison: Sendable {
     }
 
     /// Whether the hub has a later value that this device has set itself, and that its journal does
-    /// not know: the journal came back from a backup. The hub takes a device's change for later than
-    /// all its own earlier ones, so this one must not be sent.
+    /// not know: the journal came back from a backup. The hub takes a device's change for later
+    /// than all its own earlier ones, so this one must not be sent.
     private func hasOwnLaterValue<T: DeviceTable>(
         _ id: Identifier, _ name: String, _ mirror: Mirror, _ table: inout T
     ) throws(T.Failure) -> Bool {

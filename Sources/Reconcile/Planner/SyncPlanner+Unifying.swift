@@ -88,20 +88,40 @@ extension DeviceTable {
             life: .trashed(batch: batch, sequence: session.cursor), sequence: session.cursor)
     }
 
-    /// The document that the tree has under another id, which the hub told wrongly before. Names
-    /// are unique at the hub, and a version belongs to one item; so the document that has the name,
-    /// and a version of the hub's item, is that item.
+    /// The document that the tree has under another id than the hub.
     fileprivate mutating func document(mistakenFor state: ItemState) throws(Failure)
         -> Identifier?
     {
-        guard state.kind.isDocument, try mirror(state.id)?.base == nil,
-            let id = try localChild(state.name, in: state.placement.parent), id != state.id,
+        guard state.kind.isDocument, try mirror(state.id)?.base == nil else { return nil }
+        if let named = try document(named: state) { return named }
+        return try document(sentByCopy: state)
+    }
+
+    /// A hub told a wrong id before. Names are unique at the hub, and a version belongs to one
+    /// item; so the document that has the name, and a version of the hub's item, is that item.
+    private mutating func document(named state: ItemState) throws(Failure) -> Identifier? {
+        guard let id = try localChild(state.name, in: state.placement.parent), id != state.id,
             let mirror = try mirror(id), mirror.base != nil, mirror.remote == nil,
             let local = try local(id), local.kind == state.kind, let current = local.revision,
             try !isInOutbox(id)
         else { return nil }
         for version in state.live.flatMap({ [$0.id] + $0.parents }) {
             if try descends(current, from: version, of: id) { return id }
+        }
+        return nil
+    }
+
+    /// The store was copied, and the other copy has sent the document under an id that it had got
+    /// from the hub meanwhile. This hub could not know the version otherwise, because this device
+    /// has not yet told it about the document.
+    private mutating func document(sentByCopy state: ItemState) throws(Failure) -> Identifier? {
+        for version in state.live {
+            guard let id = try document(with: version.id), id != state.id,
+                let local = try local(id), local.isAlive, local.kind == state.kind,
+                try !isInOutbox(id)
+            else { continue }
+            let mirror = try mirror(id)
+            if mirror?.remote == nil, try mirror?.base?.isOf(session()) != true { return id }
         }
         return nil
     }

@@ -101,15 +101,16 @@ extension Reader {
         return objections
     }
 
-    /// The other item of the tree that has the version. An item that has the state's name is not
-    /// another one (`SyncPlanner.recognize`), and one about which more was sent or received may be
-    /// about to become this one.
+    /// The other item of the tree that has the version. An item that has the state's name, or that
+    /// this hub was not told about, is not another one (`SyncPlanner.recognize`), and one about
+    /// which more was sent or received may be about to become this one.
     private func otherItem(with version: Identifier, than state: ItemState) throws(VolumeError)
         -> Identifier?
     {
         guard let key = try item(ofVersion: version), let item = try item(key), item.id != state.id,
             item.deleted == nil, let mirror = try hub.mirror(item.id), mirror.remote == nil,
-            try !hub.isInOutbox(item.id)
+            let base = mirror.base.flatMap({ Agreement(encoded: $0) }),
+            let session = try Session(self), base.isOf(session), try !hub.isInOutbox(item.id)
         else { return nil }
         let parent = item.parent == Item.root ? .root : try id(of: item.parent)
         return item.name == Name(state.name) && parent == state.placement.parent ? nil : item.id

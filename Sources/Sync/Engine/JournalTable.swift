@@ -88,6 +88,11 @@ struct JournalTable: DeviceTable {
         return try journal.childID(Name(name), of: key)
     }
 
+    func document(with revision: Identifier) throws(VolumeError) -> Identifier? {
+        guard let key = try journal.item(ofVersion: revision) else { return nil }
+        return try journal.id(of: key)
+    }
+
     func hasLocalChildren(_ parent: Identifier) throws(VolumeError) -> Bool {
         guard let key = try key(of: parent) else { return false }
         return try journal.hasChildren(key)

@@ -81,8 +81,8 @@ struct CopiedStore {
         }
     }
 
-    /// A daemon that was killed may not have looked for the bytes of what its scan did not find. They
-    /// may be in another document.
+    /// A daemon that was killed may not have looked for the bytes of what its scan did not find.
+    /// They may be in another document.
     private func examineDeleted(_ t: Reader) throws {
         for item in try t.deletedItems(before: .max) where item.latest > 0 {
             let current = try item.current.flatMap { try t.version(id: $0)?.version }

@@ -76,6 +76,13 @@ struct DeviceJournal: DeviceTable {
         return found
     }
 
+    func document(with revision: Identifier) -> Identifier? {
+        images.filter { _, image in
+            guard let current = image.revision else { return false }
+            return image.conflicts.contains(revision) || reaches(current, revision)
+        }.keys.min { $0.low < $1.low }
+    }
+
     func child(_ name: String, in parent: Identifier) -> Identifier? {
         children(of: parent).first { images[$0]!.name == name }
     }

@@ -58,7 +58,7 @@ extension SyncPlannerRowsTests {
         #expect(journals[0].images[.item(1)]?.attributes["mode"] == [1, 0x80])
     }
 
-    private mutating func join(_ who: Int) {
+    mutating func join(_ who: Int) {
         pull(who)
         for id in journals[who].due { _ = bring(who, id) }
         journals[who].state.isFresh = false
