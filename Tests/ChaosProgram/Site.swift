@@ -23,8 +23,9 @@ final class Site: @unchecked Sendable {
     /// Whether its store came back from a copy in this round. A device whose clock says that its
     /// token is a week old renews it, and the one in the copy ends with the next renewal.
     private var hasComeBack = false
-    /// How long the machine had been suspended when a copy of the store was made in this round.
-    private var suspendedAtCopy: Int?
+    /// Whether a copy of the store was made in this round. A token that is a week old is renewed by
+    /// both, and then only one of the two new ones is valid.
+    private var isCopied = false
     /// The device of which this one is a copy.
     private let original: Site?
     let clock: ShiftedClock
@@ -159,7 +160,7 @@ final class Site: @unchecked Sendable {
     func copied(as index: Int) throws -> Site {
         try takeDown()
         defer { try? start() }
-        suspendedAtCopy = clock.suspended
+        isCopied = true
         return try Site(index, copying: self)
     }
 
@@ -319,16 +320,9 @@ final class Site: @unchecked Sendable {
         condition.withLock { isAtOtherHub = address.map { !addresses.contains($0) } ?? false }
     }
 
-    /// Whether a device or its copy, while the other one did not run, may have renewed the token
-    /// that both had.
-    private var mayBeSupplanted: Bool {
-        suspendedAtCopy.map { clock.suspended - $0 > 7 * 86_400 } ?? false
-    }
-
     /// Whether the hub may refuse the device although no hub came back.
     var mayBeRefused: Bool {
-        hasSignedOut || hasComeBack || hasEarlyToken || mayBeSupplanted
-            || original?.hasSignedOut == true || original?.mayBeSupplanted == true
+        hasSignedOut || hasComeBack || hasEarlyToken || isCopied || original != nil
     }
 
     /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
@@ -337,7 +331,7 @@ final class Site: @unchecked Sendable {
         clock.ahead = 0
         hasSignedOut = false
         hasComeBack = false
-        suspendedAtCopy = nil
+        isCopied = false
     }
 
     func status() throws -> VolumeLine.Object {
