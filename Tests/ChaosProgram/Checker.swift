@@ -229,9 +229,26 @@ struct Checker {
             // A program that was killed during its save leaves a part of its contents.
             if mayBeEmpty && ["", "…"].contains(writers) { continue }
             if unfinished.contains(where: { !$0.isEmpty && writers.contains($0) }) { continue }
+            if isTornByPowerLoss(writers) { continue }
             note(
                 .invented, event, "\(event.actor) \(event.path ?? "")",
                 "\(event.kind) \(event.detail ?? "") holds \(writers) (\(content))")
+        }
+    }
+
+    /// Returns whether it is a part of contents that were written in place, and whose device lost
+    /// its power then: the daemon's sync may have been in progress.
+    private func isTornByPowerLoss(_ writers: String) -> Bool {
+        guard writers.hasSuffix("…") else { return false }
+        let inPlace = events.indices.filter {
+            let event = events[$0]
+            return event.kind == .began && event.verb?.first == "change"
+                && event.writers?.hasPrefix(writers.dropLast()) == true
+        }
+        return inPlace.contains { index in
+            events[index...].contains {
+                $0.kind == .fault && $0.verb == ["lose-power"] && $0.actor == events[index].actor
+            }
         }
     }
 

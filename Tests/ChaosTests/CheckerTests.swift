@@ -144,6 +144,18 @@ import Testing
         #expect(told.violations == [])
     }
 
+    @Test("accepts a part of what was written in place before a loss of power") func tornByPower() {
+        func violations(losing device: String) -> [Violation.Kind] {
+            clean {
+                $0.act("dev1", "change shared/b append 10", content: "B3+B4")
+                $0.add(.fault, device) { $0.verb = ["lose-power"] }
+                $0.version("dev1", "shared/b", "B3…")
+            }.violations
+        }
+        #expect(!violations(losing: "dev1").contains(.invented))
+        #expect(violations(losing: "dev0").contains(.invented))
+    }
+
     @Test("finds a conflict where one device alone works") func conflictWithItself() {
         let told = clean { $0.version("dev1", "own0/a", "A1", "conflict") }
         // The other device does not have it, either.
