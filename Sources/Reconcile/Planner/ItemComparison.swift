@@ -136,8 +136,10 @@ package struct ItemComparison: Sendable {
         for name in names.sorted() {
             let value = local.attributes[name]
             let isKnown = known.contains { $0.attributes[name] == value }
-            if isKnown, !lost.attributes.contains(name) { continue }
-            if remote != nil, try hasOwnLaterValue(id, name, mirror, &table) { continue }
+            if !lost.attributes.contains(name) {
+                if isKnown { continue }
+                if remote != nil, try hasOwnLaterValue(id, local, name, mirror, &table) { continue }
+            }
             changes.append(.attribute(name, value))
         }
         return changes + (try conflicts(id, local, base, remote, &table))
@@ -147,13 +149,15 @@ package struct ItemComparison: Sendable {
     /// not know: the journal came back from a backup. The hub takes a device's change for later
     /// than all its own earlier ones, so this one must not be sent.
     private func hasOwnLaterValue<T: DeviceTable>(
-        _ id: Identifier, _ name: String, _ mirror: Mirror, _ table: inout T
+        _ id: Identifier, _ local: Image, _ name: String, _ mirror: Mirror, _ table: inout T
     ) throws(T.Failure) -> Bool {
         guard mirror.base?.sequence ?? 0 == 0, let later = mirror.remote?.attributes[name],
-            later.moment.device == (try table.session().device),
-            let time = try table.changeTimes(id).attributes
+            later.moment.device == (try table.session().device)
         else { return false }
-        return time < later.moment.time
+        if bugs.contains(.repeatsItsEarlierAttributes) { return false }
+        if let time = try table.changeTimes(id).attributes { return time < later.moment.time }
+        // It was left out before, unless it is what was agreed on, which the hub may have lost.
+        return try table.mirror(id)?.base?.image.attributes[name] != local.attributes[name]
     }
 
     /// Which registers were changed after what the hub has, as an earlier agreement shows: the hub

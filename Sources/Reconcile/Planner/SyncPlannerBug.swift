@@ -11,6 +11,7 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
     case datesByTelling, datesByArrival, forgetsWhatTheHubLost
     case believesTheHubsConflicts, datesByResending, overlooksAttributes
+    case repeatsItsEarlierAttributes
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

@@ -41,7 +41,10 @@ struct SoleTree {
             if !isBounced, !image.isAt(known) {
                 return "\(id.low) is at \(image.name), not \(known.name)"
             }
-            if image.revision != known.revision { return "\(id.low) has other contents" }
+            // A revision with equal contents may stand for the one that the user made.
+            if image.revision != known.revision, image.content != known.content {
+                return "\(id.low) has other contents"
+            }
             if image.attributes != known.attributes { return "\(id.low) has other attributes" }
             if !image.conflicts.isEmpty { return "\(id.low) is in conflict" }
         }

@@ -83,6 +83,12 @@ import Testing
             bugs: [.datesByResending, .overlooksAttributes])
     }
 
+    /// The hub has everything when the store comes back. What the journal has not sent is older.
+    @Test(.timeLimit(.minutes(30))) func aStoreThatComesBackFromABackupUndoesNothing() {
+        undoesNothing(
+            "SoleWriter rolling back", .rollsBack, bugs: [.repeatsItsEarlierAttributes])
+    }
+
     /// Runs schedules with the hardship, in which nothing may be undone, and expects that each of
     /// the bugs undoes something in one of them.
     private func undoesNothing(

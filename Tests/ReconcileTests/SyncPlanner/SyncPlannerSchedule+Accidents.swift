@@ -99,6 +99,29 @@ extension SyncPlannerSchedule {
         witness.count("copied store")
     }
 
+    /// Whether a journal from before the user's changes may tell the hub what it has not sent.
+    var tellsTheOld: Bool {
+        hardships.contains(.copiesStore) || hardships.contains(.rollsBack)
+    }
+
+    /// Whether something may be lost although only one device has a user.
+    func mayLose(_ turn: Turn) -> Bool {
+        switch turn {
+        case .hubBackup, .hubRestore: hardships.contains(.restoresHub)
+        case .backup, .rollBack: hardships.contains(.rollsBack)
+        default: false
+        }
+    }
+
+    /// The only writer's store comes back from a backup when the hub has everything. So nothing is
+    /// lost, and what the journal tells of before must not replace it.
+    mutating func rollBackWriter() {
+        settle()
+        rollBack(0, isRunning: false)
+        devices[0].backup = nil
+        settle()
+    }
+
     mutating func restoreHub() {
         guard let backup = hubBackup else { return }
         let epoch = hub.volumeEpoch.low + 1

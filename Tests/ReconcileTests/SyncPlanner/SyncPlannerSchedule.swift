@@ -71,7 +71,7 @@ struct SyncPlannerSchedule {
                 journal: DeviceJournal(device: $0, volumeEpoch: epoch),
                 skew: Int64($0 * 90 - 90))
         }
-        if hasSoleWriter, self.hardships.contains(.copiesStore) {
+        if hasSoleWriter, tellsTheOld {
             for who in devices.indices { devices[who].skew = 0 }
         }
         devices[0].journal.takesNames = hasSoleWriter && !mayReturn
@@ -98,7 +98,7 @@ struct SyncPlannerSchedule {
     mutating func run(_ events: [Event<Turn>]) -> String? {
         for event in events {
             now = Int64(event.number * 10)
-            for who in hardships.contains(.copiesStore) ? Array(devices.indices) : [event.device] {
+            for who in tellsTheOld ? Array(devices.indices) : [event.device] {
                 devices[who].journal.clock = max(0, now + devices[who].skew)
             }
             take(event)
@@ -124,18 +124,19 @@ struct SyncPlannerSchedule {
         var who = event.device
         if hasSoleWriter {
             if event.action.isUsers { who = 0 }
-            if event.action.loses, !mayRestoreHub(event.action) { return }
+            if event.action.loses, !mayLose(event.action) { return }
+            if hardships.contains(.rollsBack), event.action.loses { who = 0 }
             // A deletion does not count at another hub, or at one from before it, and the item
             // comes back from there, or from a copy of the device that was made before it.
             if mayReturn, event.action == .delete { return }
             // The hub lowers times that lie in the future. With a wrong clock it cannot tell what a
             // copy says from what is newer.
-            if hardships.contains(.copiesStore), event.action == .clock { return }
+            if tellsTheOld, event.action == .clock { return }
         }
         if event.action.isUsers {
             let before = devices[who].journal
             guard var deed = devices[who].journal.act(event) else { return }
-            if hardships.contains(.copiesStore), hasSoleWriter,
+            if tellsTheOld, hasSoleWriter,
                 devices[who].journal.hasChangedBack(deed.touched, before)
             {
                 devices[who].journal = before
@@ -188,15 +189,11 @@ struct SyncPlannerSchedule {
 
     /// Whether what the user has deleted since may come back, from an earlier state of the hub or
     /// from a copy of the store.
-    private var mayReturn: Bool { hubForgets || hardships.contains(.copiesStore) }
+    private var mayReturn: Bool { hubForgets || tellsTheOld }
 
     /// Whether another device may tell the hub what was there before the user's changes.
     private var isToldTheOld: Bool {
-        hardships.contains(.restoresHub) || hardships.contains(.copiesStore)
-    }
-
-    private func mayRestoreHub(_ turn: Turn) -> Bool {
-        hardships.contains(.restoresHub) && (turn == .hubBackup || turn == .hubRestore)
+        hardships.contains(.restoresHub) || tellsTheOld
     }
 
     private mutating func work(_ event: Event<Turn>, _ who: Int) {
@@ -222,6 +219,7 @@ struct SyncPlannerSchedule {
         case .hubBackup: hubBackup = hub
         case .hubRestore: restoreHub()
         case .backup: backUp(who)
+        case .rollBack where hasSoleWriter: rollBackWriter()
         case .rollBack: rollBack(who, isRunning: event.choices[0].isMultiple(of: 2))
         default: break
         }
@@ -483,7 +481,7 @@ struct SyncPlannerSchedule {
 
     // MARK: The end
 
-    private mutating func settle() {
+    mutating func settle() {
         for who in devices.indices { devices[who].late = [] }
         var left = 400
         while left > 0 {

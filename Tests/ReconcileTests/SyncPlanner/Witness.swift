@@ -262,6 +262,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case restoresHub
     /// Where a crash would happen, a device gets a copy of another one's store.
     case copiesStore
+    /// The store of a device comes back from a backup, also where only that device has a user.
+    case rollsBack
 }
 
 extension Set<Hardship> {
