@@ -77,15 +77,23 @@ package enum Signature {
     }
 
     package static func parse(_ text: String) -> (program: String, session: WorkSession?) {
-        guard text.utf8.last == UInt8(ascii: ")"),
-            let open = text.utf8.lastIndex(of: UInt8(ascii: "(")), open > text.startIndex
-        else { return (text, nil) }
-        let space = text.utf8.index(before: open)
-        let inside = text[text.utf8.index(after: open)...].dropLast()
+        guard let (program, inside) = text.split(atLast: "(", ")") else { return (text, nil) }
         let session = WorkSession(String(inside))
-        guard text.utf8[space] == UInt8(ascii: " "), session != nil || inside.isEmpty else {
-            return (text, nil)
-        }
-        return (String(text[..<space]), session)
+        return session != nil || inside.isEmpty ? (program, session) : (text, nil)
+    }
+}
+
+extension String {
+    /// Splits a text that ends with a space and something in brackets, as `sed (agent-7)`. Nil if
+    /// the text does not end so.
+    func split(atLast opening: Unicode.Scalar, _ closing: Unicode.Scalar)
+        -> (before: String, inside: Substring)?
+    {
+        guard utf8.last == UInt8(ascii: closing),
+            let open = utf8.lastIndex(of: UInt8(ascii: opening)), open > startIndex
+        else { return nil }
+        let space = utf8.index(before: open)
+        guard utf8[space] == UInt8(ascii: " ") else { return nil }
+        return (String(self[..<space]), self[utf8.index(after: open)...].dropLast())
     }
 }

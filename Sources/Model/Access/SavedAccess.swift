@@ -1,6 +1,6 @@
 /// Who could read a document when a version of it was saved, as devices tell it to each other. On a
-/// device that never showed the version in its tree, the version keeps these rights, whatever the
-/// document's are by then.
+/// device that never showed the version in its tree, the version keeps these rights, although the
+/// document may have other rights by then.
 package struct SavedAccess: Hashable, Sendable {
     /// Nil for the owner of the volume's root, whose user may have another name on each machine.
     package let owner: OwnerName?
@@ -37,15 +37,8 @@ package struct SavedAccess: Hashable, Sendable {
     /// The signature and the access of a text from the hub. Everything is the signature if the text
     /// does not end with an access.
     package static func split(_ text: String) -> (signature: String, access: SavedAccess?) {
-        guard text.utf8.last == UInt8(ascii: "]"),
-            let open = text.utf8.lastIndex(of: UInt8(ascii: "[")), open > text.startIndex
-        else { return (text, nil) }
-        let space = text.utf8.index(before: open)
-        let inside = text[text.utf8.index(after: open)...].dropLast()
+        guard let (signature, inside) = text.split(atLast: "[", "]") else { return (text, nil) }
         let access = SavedAccess(inside)
-        guard text.utf8[space] == UInt8(ascii: " "), access != nil || inside.isEmpty else {
-            return (text, nil)
-        }
-        return (String(text[..<space]), access)
+        return access != nil || inside.isEmpty ? (signature, access) : (text, nil)
     }
 }

@@ -156,7 +156,8 @@ package struct ItemComparison: Sendable {
         else { return false }
         if bugs.contains(.repeatsItsEarlierAttributes) { return false }
         if let time = try table.changeTimes(id).attributes { return time < later.moment.time }
-        // It was left out before, unless it is what was agreed on, which the hub may have lost.
+        // The journal forgets the time of a value that was left out. A value that was agreed on is
+        // sent again, because the hub may have lost it.
         return try table.mirror(id)?.base?.image.attributes[name] != local.attributes[name]
     }
 
