@@ -373,12 +373,15 @@ extension DeviceTable {
         return true
     }
 
-    /// Whether the hub does not know the item. A device that comes from another hub knows that only
-    /// when it has received everything.
+    /// Whether the hub does not know the item. A device that was here before, or comes from another
+    /// hub, knows that only when it has received everything: a journal that was rolled back may
+    /// have sent the item without knowing so.
     private mutating func isNew(_ id: Identifier, _ session: Session) throws(Failure) -> Bool {
-        guard let mirror = try self.mirror(id) else { return true }
+        let knowsAll = !session.isBehind || !session.hasEarlierAgreements
+        guard let mirror = try self.mirror(id) else { return knowsAll }
         guard mirror.remote == nil else { return false }
-        return mirror.base.map { $0.isForeign && !session.isBehind } ?? true
+        guard let base = mirror.base else { return knowsAll }
+        return base.isForeign && !session.isBehind
     }
 
     /// Whether the agreement is from before a restart. Operations that were being sent then are not

@@ -118,7 +118,6 @@ extension SyncPlannerSchedule {
     mutating func rollBackWriter() {
         settle()
         rollBack(0, isRunning: false)
-        devices[0].backup = nil
         settle()
     }
 
