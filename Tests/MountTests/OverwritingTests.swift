@@ -60,12 +60,26 @@ struct OverwritingTests {
         }
     }
 
+    /// Overwrites the document through a mapping. Returns the error of close(2).
+    private func overwriteMapped(_ path: String) throws -> Errno? {
+        let file = try OpenFile(path, O_RDWR)
+        do {
+            let map = try file.map(Self.document << 20)
+            for offset in stride(from: 0, to: map.bytes.count, by: 4096) {
+                map.write("new", at: offset)
+            }
+        }
+        return file.close()
+    }
+
     @Test("a labelled version stays, and the program is told that the disk is full")
     func staysLabelled() throws {
         try withDocument { volume in
-            try Programs.fsctl("name", "\(volume.path)/f", "1", "mine").succeed()
+            let path = "\(volume.path)/f"
+            try Programs.fsctl("name", path, "1", "mine").succeed()
             let sum = try run("sha256sum < f", in: volume).output
-            let version = try #require(try History.of("\(volume.path)/f").versions.first)
+            let version = try #require(try History.of(path).versions.first)
+            #expect(try overwriteMapped(path) == .noSpace)
             for command in Self.commands {
                 let result = try run(command, in: volume)
                 #expect(result.status != 0, "\(command)")

@@ -133,6 +133,30 @@ struct PosixContentTests {
         }
     }
 
+    @Test("a close tells that what a mapping has changed was not written, because the daemon died")
+    func lostPages() throws {
+        for way in DataPath.allCases {
+            try way.with { volume in
+                let path = "\(volume.path)/mapped.bin"
+                let before = [UInt8](repeating: 48, count: 8_192)
+                try Data(before).write(to: URL(filePath: path))
+                try volume.waitForDisk()
+                let file = try OpenFile(path, O_RDWR)
+                var map: Mapping? = try file.map(8_192)
+                #expect(map?.text(1, at: 5_000) == "0")
+                try volume.kill9()
+                map?.write("late", at: 5_000)
+                map = nil
+                let failure = file.close()
+                let kept = try OpenFile("\(volume.store)/tree/mapped.bin", O_RDONLY)
+                let isKept = try kept.text(4, at: 5_000) == "late"
+                #expect(isKept == (failure == nil), "\(way)")
+                #expect(isKept || !way.isPassthrough, "\(way)")
+                try volume.remount()
+            }
+        }
+    }
+
     @Test("appends of several processes are never torn or lost", arguments: DataPath.allCases)
     func appending(_ way: DataPath) throws {
         try way.with { volume in

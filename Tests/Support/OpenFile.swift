@@ -23,9 +23,11 @@ package final class OpenFile {
 
     deinit { close() }
 
-    package func close() {
-        if isOpen { _ = cl_close(descriptor) }
+    /// Returns the error of close(2).
+    @discardableResult package func close() -> Errno? {
+        guard isOpen else { return nil }
         isOpen = false
+        return refusal { () throws(Errno) in try check(cl_close(descriptor)) }
     }
 
     package func status() throws(Errno) -> FileStatus {

@@ -37,6 +37,8 @@ final class Handle: Sendable {
     let before: ChangeStamp?
     /// Set if the document was a placeholder when it was opened; it tells which bytes are present.
     let contents: PlaceholderFile?
+    /// The failures of `state.unwrittenPages` that its program has been told.
+    private let toldFailures: Atomic<UInt64>
     /// A descriptor for reading and writing; -1 until it is first needed, and after the release.
     private let real: Mutex<Int32>
 
@@ -63,7 +65,16 @@ final class Handle: Sendable {
         self.document = document
         self.before = before
         self.contents = contents
+        toldFailures = Atomic(state.unwrittenPages.withLock { $0.count })
         self.real = Mutex(real)
+    }
+
+    /// A failure to write what a mapping has changed, of which its program has not been told.
+    func untoldFailure() -> Errno? {
+        state.unwrittenPages.withLock { pages in
+            let told = toldFailures.exchange(pages.count, ordering: .relaxed)
+            return pages.failure(after: told)
+        }
     }
 
     deinit { close() }

@@ -322,7 +322,13 @@ final class Opening: @unchecked Sendable {
                 reply.open_flags = UInt32(CF_FOPEN_DIRECT_IO)
             }
         }
-        reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)
+        // A program can map a file that it reads and writes. What such a mapping changes in the
+        // kernel's cache arrives here as writes to which nobody waits for an answer. The answer to
+        // a flush tells the program at its close what became of them.
+        let cached = reply.open_flags & UInt32(CF_FOPEN_PASSTHROUGH | CF_FOPEN_DIRECT_IO) == 0
+        if !(cached && flags & O_ACCMODE == O_RDWR) {
+            reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)
+        }
         do throws(Errno) {
             if throughDaemon, real < 0 || preImages != nil {
                 if real >= 0 { _ = cl_close(real) }

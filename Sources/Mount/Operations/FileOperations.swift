@@ -4,7 +4,7 @@ import Glibc
 import SystemCalls
 import Volume
 
-/// The contents of open files: read, write, fsync, fallocate, lseek, copy_file_range, ioctl. With
+/// The contents of open files: read, write, flush, fsync, fallocate, lseek, copy_file_range, ioctl. With
 /// passthrough most reads and writes never arrive here; the other calls always do.
 final class FileOperations: RequestGroup {
     let parts: RequestParts
@@ -42,6 +42,8 @@ final class FileOperations: RequestGroup {
     /// The position of a write.
     enum WritePosition {
         case offset(Int64)
+        /// The offset of what a mapping has changed. No program waits for the answer.
+        case page(Int64)
         /// The end of the file at the moment of the write, which the kernel may not know yet.
         case end
     }
@@ -62,7 +64,7 @@ final class FileOperations: RequestGroup {
             do throws(Errno) {
                 written = try writeNow(handle, bytes, at: position, for: caller)
             } catch {
-                guard error == .noSpace else { throw error }
+                guard error == .noSpace else { throw noted(error, handle, position) }
                 // Other requests are served while space is freed.
                 return park(request, on: .room, handle, [UInt8](bytes), at: position)
             }
@@ -78,7 +80,7 @@ final class FileOperations: RequestGroup {
         parking.carryOut(
             request, on: lane,
             { () throws(Errno) -> Int64 in
-                let result = bytes.withUnsafeBytes { bytes in
+                let written = bytes.withUnsafeBytes { bytes in
                     Result { () throws(Errno) in
                         try self.volume.oldContents.overwriting(
                             handle.preImages, offset: self.offset(of: position, handle),
@@ -88,9 +90,23 @@ final class FileOperations: RequestGroup {
                         }
                     }
                 }
-                return try result.get()
+                return try written.mapError { self.noted($0, handle, position) }.get()
             },
             answer: { request, count in fuse_reply_write(request.raw, Int(count)) })
+    }
+
+    /// Keeps the error of a write to whose answer no program waits, for `flush`.
+    private func noted(_ error: Errno, _ handle: Handle, _ position: WritePosition) -> Errno {
+        if case .page = position { handle.state.unwrittenPages.withLock { $0.note(error) } }
+        return error
+    }
+
+    /// A program closes a file that it may have mapped.
+    func flush(_ request: Request, _ number: UInt64) {
+        request.answer { () throws(Errno) in
+            if let failure = try handles.find(number).untoldFailure() { throw failure }
+            request.done()
+        }
     }
 
     private func writeNow(
@@ -102,7 +118,8 @@ final class FileOperations: RequestGroup {
         try willWrite(handle, offset: offset, length: bytes.count)
         return try callers.change(for: caller) {
             switch position {
-            case .offset: Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
+            case .offset, .page:
+                Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
             case .end: Int64(cl_pwrite_end(descriptor, bytes.baseAddress, bytes.count))
             }
         }
@@ -112,7 +129,7 @@ final class FileOperations: RequestGroup {
     /// be saved.
     private func offset(of position: WritePosition, _ handle: Handle) throws(Errno) -> Int64 {
         switch position {
-        case .offset(let offset): offset
+        case .offset(let offset), .page(let offset): offset
         case .end: handle.preImages == nil ? 0 : Int64(try handle.file.status().st_size)
         }
     }

@@ -3,8 +3,8 @@ import Glibc
 import SystemCalls
 
 // libfuse's table of handlers. Each finds the driver, and calls the type that carries out its group
-// of requests. Left out on purpose: locks and flock (the kernel's own are complete), flush (writes
-// have reported their errors), access (the kernel checks permissions), poll, bmap.
+// of requests. Left out on purpose: locks and flock (the kernel's own are complete), access (the
+// kernel checks permissions), poll, bmap.
 func operations() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addNames(&table)
@@ -238,10 +238,18 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         // Uses the present flags of the program's descriptor, which fcntl(2) may have changed. What
         // a mapping has written stays at its offset.
-        let appends = open!.pointee.flags & O_APPEND != 0 && open!.pointee.writepage == 0
+        let isPage = open!.pointee.writepage != 0
+        let appends = open!.pointee.flags & O_APPEND != 0 && !isPage
+        let offset = Int64(offset)
         request.driver.files.write(
             request, open!.pointee.fh, UnsafeRawBufferPointer(start: bytes, count: size),
-            at: appends ? .end : .offset(Int64(offset)))
+            at: isPage ? .page(offset) : appends ? .end : .offset(offset))
+    }
+    table.flush = { raw, id, open in
+        let request = Request(raw)
+        // An old kernel asks for every file.
+        if VersionNodes.isVirtual(id) { return request.done() }
+        request.driver.files.flush(request, open!.pointee.fh)
     }
     table.fsync = { raw, _, dataOnly, open in
         let request = Request(raw)
