@@ -236,14 +236,18 @@ struct Checker {
         }
     }
 
-    /// Returns whether it is a part of contents that were written in place, and whose device lost
-    /// its power then: the daemon's sync may have been in progress.
+    /// Returns whether it is a part of contents that were written in place, or of those and of what
+    /// was there before, and the device lost its power then: the kernel or the daemon may have been
+    /// writing.
     private func isTornByPowerLoss(_ writers: String) -> Bool {
         guard writers.hasSuffix("…") else { return false }
+        let whole = writers.dropLast()
+        let contents = Set(
+            events.filter { $0.writers?.hasPrefix(whole) == true }.compactMap(\.content))
         let inPlace = events.indices.filter {
             let event = events[$0]
             return event.kind == .began && event.verb?.first == "change"
-                && event.writers?.hasPrefix(writers.dropLast()) == true
+                && [event.content, event.base].contains { $0.map(contents.contains) == true }
         }
         return inPlace.contains { index in
             events[index...].contains {

@@ -164,4 +164,12 @@ extension Verb {
         default: false
         }
     }
+
+    /// Whether applying it takes long while the hub does not answer.
+    var waitsForHub: Bool {
+        switch self {
+        case .signOut, .signIn, .signInElsewhere, .quota: true
+        default: false
+        }
+    }
 }

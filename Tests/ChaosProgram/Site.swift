@@ -29,7 +29,7 @@ final class Site: @unchecked Sendable {
     /// The device of which this one is a copy.
     private let original: Site?
     let clock: ShiftedClock
-    private var isStopped = false
+    private(set) var isStopped = false
     private let disk: LossyDisk
     private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess

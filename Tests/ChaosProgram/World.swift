@@ -35,6 +35,7 @@ final class World: @unchecked Sendable {
 
     /// Applies a fault, or ends it. The calling thread does nothing else in the meantime.
     func apply(_ action: Action) {
+        if action.verb.waitsForHub { letDevicesGo() }
         var event = Event(.fault, action.actor)
         event.action = action.number
         event.verb = action.verb.words
@@ -49,6 +50,18 @@ final class World: @unchecked Sendable {
         } catch { died(action.actor, "\(action): \(error)") }
         // The devices sleep one after another, and those that are last save in the meantime.
         if event.isSleep { history.note(event) }
+    }
+
+    /// A daemon that is stopped for a minute is given up by its watchdog, which its programs are
+    /// told. So none stays stopped while this thread may wait for a hub that does not answer.
+    private func letDevicesGo() {
+        for site in sites where site.isStopped {
+            site.signal(SIGCONT)
+            var event = Event(.fault, site.name)
+            event.verb = Verb.go.words
+            event.detail = "go"
+            history.note(event)
+        }
     }
 
     private func apply(_ verb: Verb, to site: Site) throws {

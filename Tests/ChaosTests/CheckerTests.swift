@@ -145,15 +145,19 @@ import Testing
     }
 
     @Test("accepts a part of what was written in place before a loss of power") func tornByPower() {
-        func violations(losing device: String) -> [Violation.Kind] {
+        func violations(losing device: String, _ part: String) -> [Violation.Kind] {
             clean {
-                $0.act("dev1", "change shared/b append 10", content: "B3+B4")
+                $0.save("dev1", "shared/b", "B2", base: "B1")
+                $0.act("dev1", "change shared/b append 10", content: "B3+B4", base: "B2")
                 $0.add(.fault, device) { $0.verb = ["lose-power"] }
-                $0.version("dev1", "shared/b", "B3…")
+                $0.version("dev1", "shared/b", part)
             }.violations
         }
-        #expect(!violations(losing: "dev1").contains(.invented))
-        #expect(violations(losing: "dev0").contains(.invented))
+        for part in ["B3…", "B2…"] {
+            #expect(!violations(losing: "dev1", part).contains(.invented))
+            #expect(violations(losing: "dev0", part).contains(.invented))
+        }
+        #expect(violations(losing: "dev1", "B1…").contains(.invented))
     }
 
     @Test("finds a conflict where one device alone works") func conflictWithItself() {
