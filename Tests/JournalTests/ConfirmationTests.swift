@@ -111,7 +111,13 @@ struct ConfirmationTests {
             try t.setCurrentHub(volume: volume, epoch: epoch)
             try t.insert(saved, of: document, manifest: [1])
             try t.insert(next, of: document, manifest: [1])
+            var item = try #require(try t.item(document))
+            item.current = saved.id
+            try t.update(item)
+            try t.removeUnsent(document)
             #expect(try t.confirm(current: saved.id, of: document, as: renamed))
+            #expect(try t.item(document)?.current == renamed)
+            #expect(try !t.hub.isUnsent(document))
         }
         let known = try found(renamed)
         #expect(known.protection == saved.protection)

@@ -88,7 +88,10 @@ extension Transaction {
     {
         if id != version {
             guard try self.version(id: id) == nil else { return false }
+            let isUnsent = try hub.isUnsent(key)
             try rename(version: version, to: id, of: key)
+            // The change of the id is none that the hub must be told.
+            if !isUnsent { try removeUnsent(key) }
         }
         try setDurability([id], to: .hub)
         return true

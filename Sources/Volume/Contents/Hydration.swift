@@ -260,12 +260,13 @@ package final class Hydration: Sendable {
 
     private func list(_ file: PlaceholderFile) {
         do throws(VolumeError) {
-            let manifest = try manifest(of: file.mark.version)
-            guard let entry = try entry(of: file, in: manifest) else {
+            let version = try version(of: file)
+            let manifest = try manifest(of: version)
+            guard let entry = try entry(of: file, in: manifest, of: version) else {
                 throw VolumeError(
                     .damaged,
-                    "The list of chunks of version \(file.mark.version) does not match the size "
-                        + "of its document.")
+                    "The list of chunks of version \(version) does not match the size of its "
+                        + "document.")
             }
             file.listed(entry.chunks)
         } catch {
@@ -273,16 +274,25 @@ package final class Hydration: Sendable {
         }
     }
 
+    private func version(of file: PlaceholderFile) throws(VolumeError) -> Identifier {
+        let mark = file.mark
+        return try journal.read {
+            try $0.version(marked: mark.version, of: mark.item, inode: file.inode)
+        }
+    }
+
     /// What a version has for the file. A package that was rebuilt consists of placeholders, one
     /// for each of its files. Nil if the file is none of the version's, or has no name by now.
-    private func entry(of file: PlaceholderFile, in manifest: Manifest) throws(VolumeError)
-        -> Manifest.Entry?
-    {
+    private func entry(
+        of file: PlaceholderFile, in manifest: Manifest, of version: Identifier
+    ) throws(VolumeError) -> Manifest.Entry? {
         guard manifest.isPackage else {
             return Int64(clamping: manifest.size) == file.size ? manifest.entries.first : nil
         }
         let names = try journal.read { reader in
-            try reader.item(id: file.mark.item).flatMap { try reader.path(of: $0.key) }
+            let key =
+                try reader.item(ofVersion: version) ?? reader.item(id: file.mark.item)?.key
+            return try key.flatMap { try reader.path(of: $0) }
         }
         guard let names, let path = file.path, let top = pathOfDescriptor(tree) else { return nil }
         let slash = UInt8(ascii: "/")
@@ -375,12 +385,13 @@ package final class Hydration: Sendable {
     /// Fetches chunks. Damaged or missing ones are requested a second time.
     private func fetch(_ missing: inout Set<Int>, of file: PlaceholderFile) throws(VolumeError) {
         let remote = try reached()
+        let version = try version(of: file)
         for _ in 0..<2 where !missing.isEmpty {
             let indexes = missing.sorted()
             let references = indexes.map { file.chunk($0).reference }
             var left = missing
             defer { missing = left }
-            try remote.chunks(references, of: file.mark.version) {
+            try remote.chunks(references, of: version) {
                 (number, bytes) throws(VolumeError) in
                 guard indexes.indices.contains(number), left.contains(indexes[number]),
                     bytes.count == Int(references[number].length),
@@ -394,8 +405,8 @@ package final class Hydration: Sendable {
         guard !missing.isEmpty else { return }
         throw VolumeError(
             .damaged,
-            "The hub sends bytes that are not those of version \(file.mark.version); run "
-                + "`concord hub check` on the hub.")
+            "The hub sends bytes that are not those of version \(version); run `concord hub check` "
+                + "on the hub.")
     }
 
     private func arrived(_ index: Int, in file: PlaceholderFile) {
@@ -430,10 +441,12 @@ package final class Hydration: Sendable {
         do {
             let paths = try journal.write { t in
                 var paths: [[Name]] = []
+                let version = try t.version(
+                    marked: file.mark.version, of: file.mark.item, inode: file.inode)
                 for var item in try t.items(inode: file.inode) where item.kind == .file {
                     try t.removeAbsent(item.key)
                     if let path = try t.path(of: item.key) { paths.append(path) }
-                    guard item.current == file.mark.version, item.changed != 0 else { continue }
+                    guard item.current == version, item.changed != 0 else { continue }
                     (item.changed, item.modified) = (snapshot.changed, snapshot.modified)
                     try t.update(item)
                 }

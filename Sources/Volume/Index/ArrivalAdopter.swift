@@ -95,7 +95,9 @@ struct ArrivalAdopter {
         guard let mark = found else { return false }
         if let known = try t.item(id: mark.item), known.deleted == nil, mark.version != .none,
             known.parent == parent, known.name == name,
-            try t.item(ofVersion: mark.version) == known.key
+            try t.item(
+                ofVersion: t.version(marked: mark.version, of: mark.item, inode: snapshot.inode))
+                == known.key
         {
             // It was adopted before, and later changes show in its contents. It still has its tag
             // if the daemon was killed between the transaction and the removal of the tag.

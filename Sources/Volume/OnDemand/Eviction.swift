@@ -187,8 +187,14 @@ package struct Eviction: Sendable {
         let snapshot = FileSnapshot(status)
         let held = Int64(status.st_blocks) * 512
         let mark = PlaceholderMark(of: file, size: snapshot.size)
+        let marked: Identifier? =
+            if let mark {
+                try journal.read {
+                    try $0.version(marked: mark.version, of: mark.item, inode: item.inode)
+                }
+            } else { nil }
         guard result == 0, snapshot.inode == item.inode, UInt64(snapshot.size) == item.size,
-            mark.map({ $0.version == version }) ?? (snapshot.changed == item.changed)
+            marked.map({ $0 == version }) ?? (snapshot.changed == item.changed)
         else { throw VolumeError(.busy, "\(shown) was changed a moment ago.") }
         // The placeholder has no bytes on this device.
         if mark != nil, held == 0 { return 0 }
