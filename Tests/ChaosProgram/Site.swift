@@ -67,7 +67,9 @@ final class Site: @unchecked Sendable {
         addresses = other.addresses.union([proxy.address])
         original = other
         disk = try LossyDisk(megabytes: 2_000)
+        // All machines have slept for the same time, so without this its clock would be wrong.
         clock = try ShiftedClock()
+        clock.suspended = other.clock.suspended
         try Command("cp", "-a", other.volume.store, "\(disk.path)/store").succeed()
         // The copy is mounted as on another machine: two mounts of one volume would have the same
         // control socket.
