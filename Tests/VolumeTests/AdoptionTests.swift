@@ -53,6 +53,28 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The other document had the id of this one when its version was sent, and got its own at
+    /// another hub.
+    @Test func aVersionBelongsToTheItemThatTheHubSays() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", old, by: program)
+        try tree.save("b", new, by: program)
+        #expect(tree.quiet())
+        let before = try #require(try tree.item("a"))
+        let version = try #require(try tree.item("b")?.current)
+        var arrival = try tree.arrival(new, item: before.id, parents: [])
+        arrival.version?.id = version
+        try tree.arrive(new, arrival, at: "a")
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.current == version)
+        #expect(try tree.kinds("a") == [.history, .current])
+        let other = try #require(try tree.item("b")?.current)
+        #expect(other != version)
+        #expect(try tree.kinds("b") == [.current])
+        #expect(try tree.versions("b") == [new])
+        try tree.checkInvariants()
+    }
+
     /// The document was saved at the last moment, so the planner had not seen the save. With
     /// `isDeleted` it was deleted afterwards, and the hub has an edit that wins over the deletion.
     @Test(arguments: [false, true]) func anUnseenEditBecomesAConflict(isDeleted: Bool) throws {

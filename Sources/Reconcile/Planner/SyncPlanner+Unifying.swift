@@ -28,7 +28,13 @@ extension SyncPlanner {
         -> Mirror?
     {
         guard let id = try table.document(mistakenFor: state) else { return nil }
+        // What the hub has under that id is another item, which the tree does not have.
+        let other = try table.mirror(id)
         try become(state.id, id, &table)
+        if let remote = other?.remote {
+            try table.setMirror(
+                id, Mirror(remote: remote, state: .due, since: other?.since ?? 0))
+        }
         return try table.mirror(state.id)
     }
 
@@ -111,9 +117,10 @@ extension DeviceTable {
         return nil
     }
 
-    /// The store was copied, and the other copy has sent the document under an id that it had got
-    /// from the hub meanwhile. This hub could not know the version otherwise, because this device
-    /// has not yet told it about the document.
+    /// This device has not agreed with the hub on the document under the id that it has here, and
+    /// the hub has a version of it in another item. Either the store was copied, and the other copy
+    /// has sent the document under an id that it had got from the hub meanwhile. Or the document
+    /// got its present id at another hub, after this hub had been told of it under the other one.
     private mutating func document(sentByCopy state: ItemState) throws(Failure) -> Identifier? {
         for version in state.live {
             guard let id = try document(with: version.id), id != state.id,
@@ -121,9 +128,22 @@ extension DeviceTable {
                 try !isInOutbox(id)
             else { continue }
             let mirror = try mirror(id)
-            if mirror?.remote == nil, try mirror?.base?.isOf(session()) != true { return id }
+            if mirror?.state == .underway { continue }
+            if try mirror?.base?.isOf(session()) == true { continue }
+            if let remote = mirror?.remote, try isDerived(local, id, from: remote) { continue }
+            return id
         }
         return nil
+    }
+
+    /// Whether the document is derived from a version that the hub's item has.
+    private mutating func isDerived(
+        _ local: Image, _ id: Identifier, from remote: ItemState
+    ) throws(Failure) -> Bool {
+        guard let current = local.revision else { return false }
+        for version in remote.live
+        where try descends(current, from: version.id, of: id) { return true }
+        return false
     }
 }
 

@@ -101,6 +101,7 @@ extension JournalTable {
     mutating func note(conflicts: [Revision], of id: Identifier) throws(VolumeError) {
         guard let key = try journal.key(of: id) else { return }
         for revision in conflicts {
+            try journal.free(version: revision.id, for: key)
             if try journal.version(id: revision.id) != nil {
                 try journal.setKind(revision.id, .conflict)
             } else {

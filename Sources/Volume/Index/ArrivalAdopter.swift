@@ -249,6 +249,7 @@ struct ArrivalAdopter {
     func show(_ arrival: Arrival, on item: inout Item, _ t: Transaction) throws {
         guard item.kind == .file || item.kind == .package else { return }
         guard var version = arrival.version else { return }
+        try t.free(version: version.id, for: item.key)
         // If the hub's state is known before its contents are here, the old version may be in
         // conflict already, and history would mean that somebody has settled that.
         if let old = item.current, old != version.id,
@@ -261,8 +262,7 @@ struct ArrivalAdopter {
         if Manifest(encoded: arrival.manifest)?.hasPartsOfOthers == true {
             version.protection = .unknown
         }
-        if let (owner, known) = try t.version(id: version.id) {
-            guard owner == item.key else { return }
+        if let known = try t.version(id: version.id)?.version {
             if let protection = version.protection {
                 try t.setProtection(of: version.id, protection)
             }

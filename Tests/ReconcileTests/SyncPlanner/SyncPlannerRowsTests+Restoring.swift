@@ -145,6 +145,34 @@ extension SyncPlannerRowsTests {
         #expect(journals[1].images[.item(2)] == nil)
     }
 
+    /// Device 1's document got its id at another hub. This hub was told of it under its own id,
+    /// and of the document that has the id here.
+    @Test mutating func aDocumentWithTheIDOfAnotherOneIsTheOneThatHasItsVersion() {
+        makeFile(0, 2, "b", content: 5)
+        makeFile(0, 1, "a", content: 1)
+        let version = journals[0].images[.item(1)]!.revision!
+        tell(0, 2)
+        tell(0, 1)
+        makeFile(1, 2, "a", content: 1)
+        journals[1].revisions[version] = journals[0].revisions[version]
+        journals[1].images[.item(2)]!.revision = version
+        save(1, 2, revision: 9, content: 7)
+        journals[1].state.isFresh = true
+        join(1)
+        settle()
+        tell(1, 1)
+        settle()
+        for journal in journals {
+            for (item, name, content) in [(1, "a", 7), (2, "b", 5)] {
+                let image = journal.images[.item(item)]
+                #expect(image?.name == name)
+                #expect(image?.content == .content(content))
+                #expect(image?.conflicts == [])
+            }
+        }
+        #expect(hub.table.all.count == 2)
+    }
+
     mutating func setMode(_ who: Int, _ item: Int, _ mode: [UInt8], at time: Int64) {
         journals[who].images[.item(item)]!.attributes["mode"] = mode
         journals[who].times[.item(item)] = ChangeTimes(placed: time, attributes: time)
