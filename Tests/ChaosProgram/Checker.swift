@@ -143,6 +143,19 @@ struct Checker {
                 && Checker.owner(of: save.path ?? "") == save.actor
         }
         return !isFilled && !isPurged && !mayBeThinned(save, index)
+            && !mayBeOnlyAtHub(save, index)
+    }
+
+    /// Whether the device let go of contents that a hub had, which came back as an older copy of
+    /// itself before or after, or exists no longer. A document that was moved or exchanged may have
+    /// been saved at another path.
+    private func mayBeOnlyAtHub(_ save: Event, _ index: Int) -> Bool {
+        let directory = save.path?.prefix { $0 != "/" }
+        return events[index...].contains(where: \.mayTakeContentsFromHub)
+            && events[index...].contains {
+                $0.kind == .did && $0.isOK && $0.actor == save.actor && $0.verb?.first == "evict"
+                    && $0.path?.prefix { $0 != "/" } == directory
+            }
     }
 
     /// Of versions that are older than a day, the newest one of each hour is kept at least. All
@@ -384,10 +397,16 @@ struct Checker {
     }
 
     /// Whether the device says that a loss of power may have left only a part of what was saved
-    /// there. What the device then shows is sent to no other device until it is saved again.
+    /// there, or that neither the hub nor the device has its contents. What the device then shows is
+    /// sent to no other device until it is saved again.
     private func isUnfinished(_ path: String, on settled: Event) -> Bool {
         let problems = settled.detail ?? ""
         if problems.contains("/\(path) was being saved when the machine stopped") { return true }
+        if problems.contains("/\(path): \(DeviceStatus.lost)"),
+            events.contains(where: \.mayTakeContentsFromHub)
+        {
+            return true
+        }
         let names = path.split(separator: "/")
         return names.indices.contains { index in
             let package = names[...index].joined(separator: "/")

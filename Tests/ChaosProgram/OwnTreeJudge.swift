@@ -46,9 +46,7 @@ struct OwnTreeJudge {
     private func isOfReturned(_ event: Event, _ answer: OwnTree.Answer) -> Bool {
         let isExplained =
             switch answer {
-            case .ok:
-                ["EEXIST", "ENOTEMPTY", "EISDIR", "ENOTDIR"].contains(event.outcome)
-                    || event.outcome == "ENOENT" && hasMark(event.path ?? "")
+            case .ok: ["EEXIST", "ENOTEMPTY", "EISDIR", "ENOTDIR"].contains(event.outcome)
             case .refused(let code): code == "ENOENT"
             }
         return isExplained && mayHaveReturned(by: event)
@@ -87,6 +85,11 @@ struct OwnTreeJudge {
     private mutating func follow(_ event: Event) {
         guard let words = event.verb, let verb = Verb(words: words) else { return }
         if let content = event.content, Checker.writes(words) { saved.insert(content) }
+        // Which of the two the program had before it is not known.
+        if verb.paths.contains(where: hasMark), mayHaveReturned(by: event) {
+            isUnknown = true
+            return
+        }
         if case .rewind(let path, let seconds) = verb { return rewind(event, path, seconds) }
         timeline.follow(event, verb, began: beginning(of: event))
         // POSIX does not say when the product's own tools may refuse; `hold` reads in parallel with

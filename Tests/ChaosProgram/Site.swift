@@ -343,8 +343,8 @@ final class Site: @unchecked Sendable {
 
     /// What the device says about documents that need somebody's attention; nil if there are none.
     var problems: String? {
-        let problems = (try? status())?["problems"] as? [String] ?? []
-        return problems.isEmpty ? nil : problems.joined(separator: "\n")
+        let problems = (try? status()).flatMap(DeviceStatus.init)?.problems ?? ""
+        return problems.isEmpty ? nil : problems
     }
 
     func end() {

@@ -256,7 +256,7 @@ final class World: @unchecked Sendable {
             _ = try? site.signIn()
             return "a hub that does not know it any more"
         }
-        return status.unrest
+        return status.unrest(hubLostContents: hubCameBack || otherHub != nil)
     }
 
     /// Records the findings of each daemon's doctor and of the hub's check, and ends all processes.

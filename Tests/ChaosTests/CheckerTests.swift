@@ -40,6 +40,20 @@ import Testing
         #expect(told.violations == [.lost])
     }
 
+    @Test("accepts the loss of what was evicted if the hub came back as an older copy")
+    func evicted() {
+        func violations(_ verb: String, isRestored: Bool) -> [Violation.Kind] {
+            clean {
+                $0.save("dev1", "shared/b", "B3")
+                if isRestored { $0.add(.fault, "hub") { $0.verb = ["roll-back"] } }
+                $0.act("dev1", "\(verb) shared/b")
+            }.violations
+        }
+        #expect(!violations("evict", isRestored: true).contains(.lost))
+        #expect(violations("evict", isRestored: false).contains(.lost))
+        #expect(violations("pin", isRestored: true).contains(.lost))
+    }
+
     @Test("finds a save that only another device has") func lostHere() {
         let told = clean {
             $0.save("dev1", "shared/b", "B3")
@@ -157,7 +171,7 @@ import Testing
             #expect(!violations(losing: "dev1", part).contains(.invented))
             #expect(violations(losing: "dev0", part).contains(.invented))
         }
-        #expect(violations(losing: "dev1", "B1…").contains(.invented))
+        #expect(violations(losing: "dev1", "A1…").contains(.invented))
     }
 
     @Test("finds a conflict where one device alone works") func conflictWithItself() {
@@ -185,6 +199,21 @@ import Testing
             for actor in ["dev0", "dev1"] { $0.found(actor, "own0/a (dev0 2026-11-23)", "A1") }
         }
         #expect(Set(told.violations) == [.conflict, .tree])
+    }
+
+    @Test("accepts a placeholder of what a hub that came back has lost, if the device says so")
+    func lostContents() {
+        func violations(isRestored: Bool, isTold: Bool) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.act("dev1", "mkdir shared/d")
+            if isRestored { told.add(.fault, "hub") { $0.verb = ["roll-back"] } }
+            told.found("dev0", "shared/a")
+            told.settle(problem: isTold ? "r1/shared/a: \(DeviceStatus.lost) Save it" : nil)
+            return told.violations
+        }
+        #expect(!violations(isRestored: true, isTold: true).contains(.tree))
+        #expect(violations(isRestored: true, isTold: false).contains(.tree))
+        #expect(violations(isRestored: false, isTold: true).contains(.tree))
     }
 
     @Test("expects no equal trees where a device says that it has a part of a save")

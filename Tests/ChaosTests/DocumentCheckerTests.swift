@@ -156,6 +156,30 @@ import Testing
         #expect(kinds(isRestored: false, isMarked: true).contains(.tree))
     }
 
+    @Test("what came back takes the name of a directory, and a program saves in either of the two")
+    func savesAfterReturn() {
+        func kinds(hasReturned: Bool) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            for words in ["mkdir own0", "mkdir own0/d"] { told.act("dev0", words) }
+            told.save("dev0", "own0/d/a", "A1")
+            if hasReturned { told.add(.fault, "dev0") { $0.verb = ["sign-out"] } }
+            // The backup of what was there before is in neither of them.
+            told.act("dev0", "save own0/d/a backup 4000 unsynced", content: "A2")
+            let marked = "own0/d (dev0 2026-11-29 05.00.00)"
+            for actor in ["dev0", "dev1"] {
+                for path in ["own0", "own0/d", marked] {
+                    told.found(actor, path, nil, "directory 755")
+                }
+                told.found(actor, marked + "/a", "A1")
+                told.found(actor, "own0/d/a", "A2")
+            }
+            told.settle()
+            return told.violations
+        }
+        #expect(kinds(hasReturned: true) == [])
+        #expect(kinds(hasReturned: false).contains(.tree))
+    }
+
     @Test("a loss of power takes only what was not promised to be on the disk") func power() {
         func kinds(isPromised: Bool) -> [Violation.Kind] {
             told { told in
