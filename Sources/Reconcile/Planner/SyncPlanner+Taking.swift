@@ -295,10 +295,10 @@ extension SyncPlanner {
             return (state, steps, holder)
         }
         guard try table.waits(holder, for: state.id) else { return nil }
+        guard let name = try table.freeName(for: state) else { return nil }
         var target = state
-        target.placement.name = state.name.withMark(of: state.id)
+        target.placement.name = name
         target.isBounced = false
-        if try table.localChild(target.name, in: parent) != nil { return nil }
         return (target, local.map { Adjustment.steps(from: $0, to: target) } ?? making(target), nil)
     }
 
@@ -339,6 +339,18 @@ extension Adjustment {
 }
 
 extension DeviceTable {
+    /// A temporary name for an item whose own name is not free yet. What a copy of a store has
+    /// recorded as a new item may have the first one.
+    fileprivate mutating func freeName(for state: ItemState) throws(Failure) -> String? {
+        for number in 0..<8 {
+            let mark = Identifier(
+                high: state.id.high &+ UInt64(number) << 32, low: state.id.low)
+            let name = state.name.withMark(of: mark)
+            if try localChild(name, in: state.placement.parent) == nil { return name }
+        }
+        return nil
+    }
+
     /// Adopts an item that is already at the name and has no id at the hub: a directory, or a
     /// document with equal contents. In the first exchange also a document with other contents,
     /// which then count as an edit. The local item gets the hub's id.

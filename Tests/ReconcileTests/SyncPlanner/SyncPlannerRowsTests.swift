@@ -420,14 +420,23 @@ import Testing
         #expect(journals[1].alive == [.item(2)])
     }
 
-    @Test mutating func aDirectoryIsMadeAnewAroundWhatWasInIt() {
+    /// The temporary name of the new directory may be taken.
+    @Test(arguments: [false, true])
+    mutating func aDirectoryIsMadeAnewAroundWhatWasInIt(_ isTaken: Bool) {
         directoryWithAFile()
+        if isTaken { makeFile(1, 4, "d".withMark(of: .item(3)), content: 4) }
+        tell(1, 4)
+        settle()
         makeDirectory(0, 3, "d")
         move(0, 2, "x")
         journals[0].images[.item(2)]!.parent = .item(3)
         delete(0, 1)
+        tell(0, 3)
+        tell(0, 2)
+        tell(0, 1)
         settle()
         #expect(place(2) == "d/x" && place(3) == "d" && place(1) == nil)
+        #expect(journals[1].images[.item(3)]?.name == "d")
     }
 
     @Test mutating func directoriesAreTurnedInsideOut() {
