@@ -20,9 +20,6 @@ extension Transaction {
         try run("\(ChangeTracking.allUnsent) AND \(isUnknown)", [])
     }
 
-    package func stopChangeTracking() throws(VolumeError) {
-        for sql in ChangeTracking.removals { try run(sql, []) }
-    }
 }
 
 /// The triggers that fill the table `unsent`.

@@ -5,7 +5,7 @@ package struct HubTables {
     let reader: Reader
 
     /// The tables that are emptied when the volume leaves the hub.
-    static let forgotten = ["outbox", "unsent", "holdings", "grants", "fences"]
+    static let forgotten = ["outbox", "holdings", "grants", "fences"]
 }
 
 extension Reader {

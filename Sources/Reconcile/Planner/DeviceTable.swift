@@ -74,6 +74,8 @@ package protocol DeviceTable {
     mutating func isCreating() throws(Failure) -> Bool
     mutating func append(_ operation: Operation) throws(Failure)
     /// Removes all operations that are not confirmed. The numbers of operations begin at 1 again.
+    /// The items are unsent then, and keep the times of these changes (`ChangeTimes`): what is sent
+    /// again is as old as it was.
     mutating func emptyOutbox() throws(Failure)
     mutating func removeOutbox(upTo number: UInt64) throws(Failure)
 

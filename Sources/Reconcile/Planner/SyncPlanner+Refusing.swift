@@ -29,7 +29,7 @@ extension SyncPlanner {
 
 extension ChangeTimes {
     /// A change that is sent again is as old as it was.
-    fileprivate init(of operation: Operation) {
+    package init(of operation: Operation) {
         let time = operation.moment.time
         switch operation.change {
         case .create: self.init(placed: time, attributes: time)

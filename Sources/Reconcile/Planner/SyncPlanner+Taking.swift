@@ -339,14 +339,15 @@ extension Adjustment {
 }
 
 extension DeviceTable {
-    /// A temporary name for an item whose own name is not free yet. What a copy of a store has
-    /// recorded as a new item may have the first one.
+    /// A temporary name for an item whose own name is not free yet; nil if it has one. What a copy
+    /// of a store has recorded as a new item may have the first one.
     fileprivate mutating func freeName(for state: ItemState) throws(Failure) -> String? {
         for number in 0..<8 {
             let mark = Identifier(
                 high: state.id.high &+ UInt64(number) << 32, low: state.id.low)
             let name = state.name.withMark(of: mark)
-            if try localChild(name, in: state.placement.parent) == nil { return name }
+            guard let other = try localChild(name, in: state.placement.parent) else { return name }
+            if other == state.id { return nil }
         }
         return nil
     }

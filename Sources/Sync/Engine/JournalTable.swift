@@ -328,6 +328,10 @@ struct JournalTable: DeviceTable {
 
     func emptyOutbox() throws(VolumeError) {
         if PlantedFault.keepsOutbox.isPlanted { return }
+        for row in try journal.hub.outbox(limit: .max) {
+            guard let operation = Operation(encoded: row.operation) else { continue }
+            try addUnsent(row.item, changed: ChangeTimes(of: operation))
+        }
         try journal.emptyOutbox()
     }
 

@@ -9,10 +9,14 @@ extension Transaction {
     private static let left = "hub.left"
     private static let batch = 1_000
 
-    /// Forgets the hub, except for what was agreed on with it.
-    func leave(_ volume: Identifier) throws(VolumeError) {
+    /// Forgets the hub, except for what was agreed on with it. Changes are noted with their times
+    /// as before: a value whose time is unknown would count as older than what this device has told
+    /// the hub, and permissions that protect new contents would be lost.
+    func leave(_ account: Account, _ clock: HubClock, tree: Int32) throws(VolumeError) {
+        let table = JournalTable(journal: self, account: account, clock: clock, tree: tree)
+        try table.emptyOutbox()
         try leaveHub()
-        try set(Transaction.left, to: volume.description)
+        try set(Transaction.left, to: account.volume.description)
     }
 
     /// Prepares the first exchange with a volume at a hub, after another one was left or the same.

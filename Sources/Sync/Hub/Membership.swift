@@ -368,9 +368,9 @@ package final class Membership: @unchecked Sendable {
         do throws(HubFault) { try engine.client.signOut() } catch {
             log.warning("signed out here; the hub could not be told: \(error)")
         }
+        let (clock, tree) = (engine.journal.clock, volume.root)
         try restart(nil) { t in
-            try t.stopChangeTracking()
-            try t.leave(account.volume)
+            try t.leave(account, clock, tree: tree)
             try Account.forget(t)
         }
         try secrets.remove()

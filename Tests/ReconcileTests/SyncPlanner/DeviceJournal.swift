@@ -280,6 +280,7 @@ struct DeviceJournal: DeviceTable {
         twin?.write("the outbox", with: self) { try $0.append(operation) }
     }
     mutating func emptyOutbox() {
+        for (item, operation) in outbox { addUnsent(item, changed: ChangeTimes(of: operation)) }
         outbox = []
         twin?.emptyOutbox(with: self)
     }

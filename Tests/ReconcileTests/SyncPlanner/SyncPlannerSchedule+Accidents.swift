@@ -41,9 +41,7 @@ extension SyncPlannerSchedule {
         crash(who)
         devices[who].late = []
         devices[who].isSignedOut = true
-        devices[who].journal.outbox = []
-        devices[who].journal.unsent = []
-        devices[who].journal.times = [:]
+        devices[who].journal.emptyOutbox()
         devices[who].journal.mirrors = devices[who].journal.mirrors
             .compactMapValues { mirror in mirror.base.map { Mirror(base: $0) } }
         witness.count("signed out")
