@@ -63,4 +63,44 @@ import Testing
             try fleet.online(1)
         }
     }
+
+    @Test("Vim on another device saves and lets go of the document, and gets it back afterwards")
+    func vim() throws {
+        try with { fleet in
+            let outside = try TemporaryDirectory()
+            let plugin = URL(filePath: #filePath).deletingLastPathComponent()
+                .deletingLastPathComponent().deletingLastPathComponent()
+                .appending(path: "Packaging/vim").path
+            let settings = try outside.write(
+                """
+                set nocompatible shortmess+=I ttimeout ttimeoutlen=20 directory=.
+                let g:concord_fsctl = '\(Programs.fsctl)'
+                set runtimepath^=\(plugin)
+
+                """, to: "vimrc")
+            let terminal = try Terminal(
+                ["vim", "-u", settings, "-i", "NONE", "plan.txt"],
+                directory: fleet.devices[0].path)
+            defer { terminal.close() }
+            try wait(seconds: 20, for: "Vim to present the document") {
+                try fleet.fsctl(0, "locks").contains("  presents ") ? true : nil
+            }
+            try terminal.press("Escape")
+            try terminal.type("Godraft")
+            try terminal.press("Escape")
+            try terminal.wait(for: "draft")
+            try wait(for: "bob to know that ann edits it") {
+                try fleet.fsctl(1, "who", "plan.txt").contains("edits") ? true : nil
+            }
+            let result = try coordinate(fleet, 1, [], "echo later >> '{}'")
+            #expect(result.status == 0, "\(result.errors)")
+            try fleet.settle()
+            #expect(fleet.text(0, "plan.txt") == "old\ndraft\nlater\n")
+            try terminal.wait(for: "later")
+            try terminal.type(":qa!")
+            try terminal.press("Enter")
+            try terminal.waitForEnd()
+            #expect(try fleet.conflicts(0, "plan.txt").isEmpty)
+        }
+    }
 }

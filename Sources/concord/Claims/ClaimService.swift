@@ -114,24 +114,24 @@ final class ClaimService: Sendable {
                     + "release one first")
         }
         let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
-        arbiter.request(turn, as: id) { [self, targets] _, outcome in
-            switch outcome {
-            case .granted(let paths):
-                if isPreparing { forget(number, client) }
-                session.willChange(
-                    paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element))
-                everywhere.begin((number, id), of: turn, paths, request, client, self) { [self] in
+        everywhere.begin((number, id), of: turn, request, client, self) { [self, targets] in
+            arbiter.request(turn, as: id) { [self, targets] _, outcome in
+                switch outcome {
+                case .granted(let paths):
+                    if isPreparing { forget(number, client) }
+                    session.willChange(
+                        paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element))
                     guard !mustDownload else {
                         return download(paths, of: targets, for: (number, id), request, client)
                     }
                     grant(paths, request, client)
+                case .refused(let refusal):
+                    forget(number, client)
+                    client.refuse(request, refusal.error)
                 }
-            case .refused(let refusal):
-                forget(number, client)
-                client.refuse(request, refusal.error)
             }
+            if targets.contains(where: \.access.isWriting) { session.stopWaitingForYielding(id) }
         }
-        if targets.contains(where: \.access.isWriting) { session.stopWaitingForYielding(id) }
     }
 
     func grant(_ paths: [Path], _ request: Control.Request, _ client: Connection) {

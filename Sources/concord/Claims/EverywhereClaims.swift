@@ -5,24 +5,23 @@ import Mount
 import Synchronization
 import Volume
 
-/// The claims of a volume that hold on all devices. Each is granted by this device's arbiter first,
-/// and then by the hub.
+/// The claims of a volume that hold on all devices. Each is granted by the hub first, and then by
+/// this device's arbiter: what an editor elsewhere saves before it lets go of a document must reach
+/// this device meanwhile, which takes a turn of its own.
 final class EverywhereClaims: Sendable {
     private struct Entry: Sendable {
         let claim: EverywhereClaim
-        let names: [[Name]]
         /// Refuses the request; nil when it was answered.
         var refuse: (@Sendable (VolumeError) -> Void)?
     }
 
     private let entries = Mutex<[ClaimID: Entry]>([:])
 
-    /// Asks for the documents that a granted claim writes, if it is to hold on all devices, and
-    /// then calls `goOn`. If they are refused, the claim is released and refused.
+    /// Asks for the documents that a claim writes, if it is to hold on all devices, and then calls
+    /// `goOn`, which asks the arbiter. If they are refused, so is the claim.
     func begin(
-        _ number: (claim: Int, id: ClaimID), of turn: ClaimRequest, _ paths: [Path],
-        _ request: Control.Request, _ client: Connection, _ service: ClaimService,
-        _ goOn: @escaping @Sendable () -> Void
+        _ number: (claim: Int, id: ClaimID), of turn: ClaimRequest, _ request: Control.Request,
+        _ client: Connection, _ service: ClaimService, _ goOn: @escaping @Sendable () -> Void
     ) {
         guard request.everywhere == true, turn.manner != .preparing else { return goOn() }
         let isHeld = { @Sendable in
@@ -31,32 +30,30 @@ final class EverywhereClaims: Sendable {
         let refuse: @Sendable (VolumeError) -> Void = { failure in
             guard isHeld() else { return }
             service.forget(number.claim, client)
-            service.arbiter.step(.released(number.id))
             client.refuse(request, failure)
         }
-        let names = paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element.names)
-        // The arbiter calls this while it holds its lock.
+        let ask: @Sendable () -> Void = {
+            guard isHeld() else { return }
+            goOn()
+            // The client may have left at this moment.
+            if isHeld() { return }
+            service.arbiter.step(.cancelled(number.id))
+            service.arbiter.step(.released(number.id))
+        }
+        let names = turn.targets.filter(\.access.isWriting).map(\.path.names)
         service.session.later(seconds: 0) { [self] in
             do throws(VolumeError) {
                 let claim = try EverywhereClaim(
                     names, service.volume.openDocuments, service.session, isTry: turn.isTry
                 ) { [self] failure in
                     guard takeRefusal(number.id) != nil else { return }
-                    if let failure { refuse(failure) } else { goOn() }
+                    if let failure { refuse(failure) } else { ask() }
                 }
-                entries.withLock {
-                    $0[number.id] = Entry(claim: claim, names: names, refuse: refuse)
-                }
+                entries.withLock { $0[number.id] = Entry(claim: claim, refuse: refuse) }
                 guard isHeld() else { return end(number.id) }
                 claim.begin()
             } catch { refuse(error) }
         }
-    }
-
-    /// Whether a claim that is not granted on all devices yet is about this document. It does not
-    /// edit it yet.
-    func isPending(_ path: [Name]) -> Bool {
-        entries.withLock { $0.values.contains { $0.refuse != nil && $0.names.contains(path) } }
     }
 
     /// Returns how a claim is refused, once; nil if it was answered.

@@ -120,7 +120,7 @@ extension ClaimService {
             switch status.kind {
             case .presenter: return (status.path.names, .shows)
             case .claim where status.access?.isWriting == true:
-                return everywhere.isPending(status.path.names) ? nil : (status.path.names, .edits)
+                return (status.path.names, .edits)
             case .claim, .plain: return nil
             }
         }
