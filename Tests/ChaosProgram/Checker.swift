@@ -397,8 +397,8 @@ struct Checker {
     }
 
     /// Whether the device says that a loss of power may have left only a part of what was saved
-    /// there, or that neither the hub nor the device has its contents. What the device then shows is
-    /// sent to no other device until it is saved again.
+    /// there, or that neither the hub nor the device has its contents. What the device then shows
+    /// is sent to no other device until it is saved again.
     private func isUnfinished(_ path: String, on settled: Event) -> Bool {
         let problems = settled.detail ?? ""
         if problems.contains("/\(path) was being saved when the machine stopped") { return true }

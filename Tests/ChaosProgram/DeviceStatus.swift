@@ -25,8 +25,9 @@ struct DeviceStatus {
 
     /// What the device waits for; nil if it is in step with the hub.
     ///
-    /// - Parameter hubLostContents: Whether the hub came back as an older copy of itself, or devices
-    ///   were at another one, so that placeholders may be left of what this hub does not have.
+    /// - Parameter hubLostContents: Whether the hub came back as an older copy of itself, or
+    ///   devices were at another one, so that placeholders may be left of what this hub does not
+    ///   have.
     func unrest(hubLostContents: Bool = false) -> String? {
         var waiting =
             ["sending", "due"].map { ($0, count($0, of: hub)) }

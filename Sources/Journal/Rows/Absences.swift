@@ -10,21 +10,6 @@ extension Reader {
         }
     }
 
-    /// The version of which a placeholder's mark speaks. The mark keeps the ids that item and
-    /// version had when it was made. Since then the version may have got the hub's id.
-    ///
-    /// - Parameter inode: That of the placeholder.
-    package func version(
-        marked version: Identifier, of item: Identifier, inode: UInt64
-    ) throws(VolumeError) -> Identifier {
-        guard try self.item(ofVersion: version) == nil else { return version }
-        let items = try items(inode: inode) + [try self.item(id: item)].compactMap { $0 }
-        for item in items {
-            if let present = try absentVersion(of: item.key) { return present }
-        }
-        return version
-    }
-
     /// Keys of items that are absent, in ascending order, beginning after `key`.
     package func absentItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(

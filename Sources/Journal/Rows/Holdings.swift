@@ -111,13 +111,6 @@ extension Transaction {
         return new
     }
 
-    /// Frees the id of a version for an item if another one has it. A hub says to which item a
-    /// version belongs, and the other item may have had another id at another hub.
-    package func free(version id: Identifier, for key: Int64) throws(VolumeError) {
-        guard let owner = try item(ofVersion: id), owner != key else { return }
-        if try item(owner)?.deleted == nil { try renew(version: id) } else { try free(version: id) }
-    }
-
     /// Frees the id of a deleted item's version for another item. The version gets another id, or
     /// is removed if its contents were never here: no hub would find them by another id.
     package func free(version id: Identifier) throws(VolumeError) {

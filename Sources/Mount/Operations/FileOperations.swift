@@ -4,8 +4,8 @@ import Glibc
 import SystemCalls
 import Volume
 
-/// The contents of open files: read, write, flush, fsync, fallocate, lseek, copy_file_range, ioctl. With
-/// passthrough most reads and writes never arrive here; the other calls always do.
+/// The contents of open files: read, write, flush, fsync, fallocate, lseek, copy_file_range, ioctl.
+/// With passthrough most reads and writes never arrive here; the other calls always do.
 final class FileOperations: RequestGroup {
     let parts: RequestParts
     private let handles: HandleTable<Handle>

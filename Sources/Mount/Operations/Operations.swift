@@ -12,6 +12,7 @@ func operations() -> fuse_lowlevel_ops {
     addAttributes(&table)
     addDirectories(&table)
     addData(&table)
+    addSyncing(&table)
     return table
 }
 
@@ -245,16 +246,6 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
             request, open!.pointee.fh, UnsafeRawBufferPointer(start: bytes, count: size),
             at: isPage ? .page(offset) : appends ? .end : .offset(offset))
     }
-    table.flush = { raw, id, open in
-        let request = Request(raw)
-        // An old kernel asks for every file.
-        if VersionNodes.isVirtual(id) { return request.done() }
-        request.driver.files.flush(request, open!.pointee.fh)
-    }
-    table.fsync = { raw, _, dataOnly, open in
-        let request = Request(raw)
-        request.driver.files.fsync(request, open!.pointee.fh, dataOnly: dataOnly)
-    }
     table.fallocate = { raw, _, mode, offset, length, open in
         let request = Request(raw)
         request.driver.files.fallocate(
@@ -275,5 +266,18 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
         request.driver.files.ioctl(
             request, id, command: command, UnsafeRawBufferPointer(start: bytes, count: count),
             outCount: outCount)
+    }
+}
+
+private func addSyncing(_ table: inout fuse_lowlevel_ops) {
+    table.flush = { raw, id, open in
+        let request = Request(raw)
+        // An old kernel asks for every file.
+        if VersionNodes.isVirtual(id) { return request.done() }
+        request.driver.files.flush(request, open!.pointee.fh)
+    }
+    table.fsync = { raw, _, dataOnly, open in
+        let request = Request(raw)
+        request.driver.files.fsync(request, open!.pointee.fh, dataOnly: dataOnly)
     }
 }

@@ -12,6 +12,11 @@ package struct ChangeTimes: Hashable, Sendable {
         self.placed = placed
         self.attributes = attributes
     }
+
+    /// The same times by a clock that is so many nanoseconds ahead.
+    package func shifted(by offset: Int64) -> ChangeTimes {
+        ChangeTimes(placed: placed.map { $0 + offset }, attributes: attributes.map { $0 + offset })
+    }
 }
 
 /// When the changes of an item that are sent now were made. What has not changed since an agreement

@@ -274,9 +274,9 @@ struct JournalTable: DeviceTable {
     func addUnsent(_ id: Identifier, changed times: ChangeTimes) throws(VolumeError) {
         guard let key = try journal.key(of: id) else { return }
         try journal.addUnsent(key)
+        let times = times.shifted(by: -clock.offset)
         try UnsentTimes.note(
-            placed: times.placed.map { $0 - clock.offset },
-            attributed: times.attributes.map { $0 - clock.offset }, of: key, journal)
+            placed: times.placed, attributed: times.attributes, of: key, journal)
     }
 
     func removeUnsent(_ id: Identifier) throws(VolumeError) {
@@ -286,9 +286,8 @@ struct JournalTable: DeviceTable {
     func changeTimes(_ id: Identifier) throws(VolumeError) -> ChangeTimes {
         guard let key = try journal.key(of: id) else { return ChangeTimes() }
         let times = try journal.hub.unsentTimes(key)
-        return ChangeTimes(
-            placed: times.placed.map { $0 + clock.offset },
-            attributes: times.attributed.map { $0 + clock.offset })
+        return ChangeTimes(placed: times.placed, attributes: times.attributed)
+            .shifted(by: clock.offset)
     }
 
     func unsentAlive(limit: Int) throws(VolumeError) -> [Identifier] {

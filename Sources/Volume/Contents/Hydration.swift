@@ -275,10 +275,7 @@ package final class Hydration: Sendable {
     }
 
     private func version(of file: PlaceholderFile) throws(VolumeError) -> Identifier {
-        let mark = file.mark
-        return try journal.read {
-            try $0.version(marked: mark.version, of: mark.item, inode: file.inode)
-        }
+        try journal.read { try file.mark.version(inode: file.inode, $0) }
     }
 
     /// What a version has for the file. A package that was rebuilt consists of placeholders, one
@@ -441,8 +438,7 @@ package final class Hydration: Sendable {
         do {
             let paths = try journal.write { t in
                 var paths: [[Name]] = []
-                let version = try t.version(
-                    marked: file.mark.version, of: file.mark.item, inode: file.inode)
+                let version = try file.mark.version(inode: file.inode, t)
                 for var item in try t.items(inode: file.inode) where item.kind == .file {
                     try t.removeAbsent(item.key)
                     if let path = try t.path(of: item.key) { paths.append(path) }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Journal
 import Model
 import SystemCalls
 
@@ -48,6 +49,19 @@ package struct PlaceholderMark: Hashable, Sendable {
     package init?(of file: Int32, size: Int64) {
         guard size > 0 else { return nil }
         self.init(of: file)
+    }
+
+    /// The version of which the mark speaks. It keeps the ids that item and version had when it was
+    /// made. Since then the version may have got the hub's id.
+    ///
+    /// - Parameter inode: That of the placeholder.
+    func version(inode: UInt64, _ reader: Reader) throws(VolumeError) -> Identifier {
+        guard try reader.item(ofVersion: version) == nil else { return version }
+        let items = try reader.items(inode: inode) + [try reader.item(id: item)].compactMap { $0 }
+        for item in items {
+            if let present = try reader.absentVersion(of: item.key) { return present }
+        }
+        return version
     }
 
     package func set(on file: Int32) throws(Errno) {

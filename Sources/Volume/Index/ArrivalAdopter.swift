@@ -96,8 +96,8 @@ struct ArrivalAdopter {
         if let known = try t.item(id: mark.item), known.deleted == nil, mark.version != .none,
             known.parent == parent, known.name == name,
             try t.item(
-                ofVersion: t.version(marked: mark.version, of: mark.item, inode: snapshot.inode))
-                == known.key
+                ofVersion: PlaceholderMark(item: mark.item, version: mark.version)
+                    .version(inode: snapshot.inode, t)) == known.key
         {
             // It was adopted before, and later changes show in its contents. It still has its tag
             // if the daemon was killed between the transaction and the removal of the tag.
@@ -470,5 +470,14 @@ extension ArrivalAdopter {
                 try index.transferContent(aside, inode: snapshot.inode, to: [], package: package)
             }
         }
+    }
+}
+
+extension Transaction {
+    /// Frees the id of a version for an item if another one has it. A hub says to which item a
+    /// version belongs, and the other item may have had another id at another hub.
+    package func free(version id: Identifier, for key: Int64) throws(VolumeError) {
+        guard let owner = try item(ofVersion: id), owner != key else { return }
+        if try item(owner)?.deleted == nil { try renew(version: id) } else { try free(version: id) }
     }
 }

@@ -189,9 +189,7 @@ package struct Eviction: Sendable {
         let mark = PlaceholderMark(of: file, size: snapshot.size)
         let marked: Identifier? =
             if let mark {
-                try journal.read {
-                    try $0.version(marked: mark.version, of: mark.item, inode: item.inode)
-                }
+                try journal.read { try mark.version(inode: item.inode, $0) }
             } else { nil }
         guard result == 0, snapshot.inode == item.inode, UInt64(snapshot.size) == item.size,
             marked.map({ $0 == version }) ?? (snapshot.changed == item.changed)
