@@ -238,7 +238,7 @@ struct Checker {
             else { continue }
             if event.detail?.hasPrefix("symlink") == true { continue }
             let writers = event.writers ?? ""
-            if isMixtureAfterFault(event) { continue }
+            if events.explainMixture(event) { continue }
             // A program that was killed during its save leaves a part of its contents.
             if mayBeEmpty && ["", "…"].contains(writers) { continue }
             if unfinished.contains(where: { !$0.isEmpty && writers.contains($0) }) { continue }
@@ -266,17 +266,6 @@ struct Checker {
             events[index...].contains {
                 $0.kind == .fault && $0.verb == ["lose-power"] && $0.actor == events[index].actor
             }
-        }
-    }
-
-    /// Returns whether the files of a package are from several saves, and a fault interrupted the
-    /// programs: half of a save is then recorded, and the files of the other half have versions.
-    private func isMixtureAfterFault(_ event: Event) -> Bool {
-        guard let path = event.path, Package.isNamed(path), event.writers?.contains("/") == true
-        else { return false }
-        // All devices are killed before they sleep.
-        return events.contains {
-            $0.kind == .fault && [Checker.owner(of: path), "all"].contains($0.actor)
         }
     }
 

@@ -149,3 +149,16 @@ extension String {
         replacing(#/ \(dev\d+( \(copy\))* [-0-9. ]*\)/#, with: "")
     }
 }
+
+extension [Event] {
+    /// Returns whether the files of a package are from several saves, and a fault interrupted the
+    /// programs: half of a save is then recorded, and the files of the other half have versions.
+    func explainMixture(_ event: Event) -> Bool {
+        guard let path = event.path, Package.isNamed(path), event.writers?.contains("/") == true
+        else { return false }
+        // All devices are killed before they sleep.
+        return contains {
+            $0.kind == .fault && [Checker.owner(of: path), "all"].contains($0.actor)
+        }
+    }
+}

@@ -189,6 +189,7 @@ struct OwnTreeJudge {
         _ found: Event, _ content: String, _ expected: Set<String>?, _ event: Event
     ) {
         let path = found.path ?? ""
+        if events.explainMixture(found) { return }
         let isKnown = saved.contains(content) || tree.content(path) == .some(content)
         if !isKnown {
             findings.append(

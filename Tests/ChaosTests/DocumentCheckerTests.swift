@@ -125,6 +125,29 @@ import Testing
         #expect(Set(rewound(to: "X", 15)) == [.told, .invented])
     }
 
+    @Test("a rewind may show half of a save of a package if a fault interrupted the program")
+    func rewindsToHalf() {
+        func kinds(_ fault: String?) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.act("dev0", "mkdir own0")
+            told.act("dev0", "package own0/p.rtfd members 4000", content: "A1")
+            if let fault { told.add(.fault, "dev0") { $0.verb = [fault] } }
+            let verb = ["rewind", "own0/p.rtfd", "1"]
+            told.add(.began, "dev0") { ($0.action, $0.verb, $0.path) = (99, verb, "own0/p.rtfd") }
+            told.add(.observed, "dev0") {
+                ($0.action, $0.verb, $0.path, $0.detail) = (99, verb, "own0/p.rtfd", "package")
+                ($0.content, $0.writers) = ("half", "A0/A1…")
+            }
+            told.add(.did, "dev0") {
+                ($0.action, $0.verb, $0.path, $0.outcome) = (99, verb, "own0/p.rtfd", "ok")
+            }
+            told.settle()
+            return told.violations
+        }
+        #expect(!kinds("kill").contains(.told))
+        #expect(kinds(nil).contains(.told))
+    }
+
     @Test("what came back with a restored hub takes the name, and no rewind removed the other one")
     func rewindsAfterRestore() {
         func kinds(isRestored: Bool, isMarked: Bool) -> [Violation.Kind] {
