@@ -95,6 +95,8 @@ final class World: @unchecked Sendable {
         case .line(let line): site.proxy.set(line)
         case .keep:
             try site.kill()
+            // The copy needs room.
+            site.free()
             try StoreCopy(of: site.volume.store).make()
             try site.start()
         case .rollBack:

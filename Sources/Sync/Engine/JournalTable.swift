@@ -275,8 +275,7 @@ struct JournalTable: DeviceTable {
         guard let key = try journal.key(of: id) else { return }
         try journal.addUnsent(key)
         let times = times.shifted(by: -clock.offset)
-        try UnsentTimes.note(
-            placed: times.placed, attributed: times.attributes, of: key, journal)
+        try UnsentTimes.note(placed: times.placed, attributed: times.attributes, of: key, journal)
     }
 
     func removeUnsent(_ id: Identifier) throws(VolumeError) {

@@ -102,11 +102,10 @@ extension JournalTable {
         guard let key = try journal.key(of: id) else { return }
         for revision in conflicts {
             try journal.free(version: revision.id, for: key)
-            if try journal.version(id: revision.id) != nil {
-                try journal.setKind(revision.id, .conflict)
-            } else {
+            if try journal.version(id: revision.id) == nil {
                 try insert(revision, of: key, kind: .conflict)
             }
+            try journal.setKind(revision.id, .conflict)
         }
     }
 
