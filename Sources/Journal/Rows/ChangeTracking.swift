@@ -19,7 +19,6 @@ extension Transaction {
         let isUnknown = "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)"
         try run("\(ChangeTracking.allUnsent) AND \(isUnknown)", [])
     }
-
 }
 
 /// The triggers that fill the table `unsent`.

@@ -100,7 +100,7 @@ extension DeviceTable {
     {
         guard state.kind.isDocument, try mirror(state.id)?.base == nil else { return nil }
         if let named = try document(named: state) { return named }
-        return try document(sentByCopy: state)
+        return try document(withVersionOf: state)
     }
 
     /// A hub told a wrong id before. Names are unique at the hub, and a version belongs to one
@@ -121,7 +121,7 @@ extension DeviceTable {
     /// the hub has a version of it in another item. Either the store was copied, and the other copy
     /// has sent the document under an id that it had got from the hub meanwhile. Or the document
     /// got its present id at another hub, after this hub had been told of it under the other one.
-    private mutating func document(sentByCopy state: ItemState) throws(Failure) -> Identifier? {
+    private mutating func document(withVersionOf state: ItemState) throws(Failure) -> Identifier? {
         for version in state.live {
             guard let id = try document(with: version.id), id != state.id,
                 let local = try local(id), local.isAlive, local.kind == state.kind,
