@@ -84,8 +84,8 @@ package enum Signature {
 }
 
 extension String {
-    /// Splits a text that ends with a space and something in brackets, as `sed (agent-7)`. Nil if
-    /// the text does not end so.
+    /// Splits a text that ends with a space and something in brackets, as `sed (agent-7)`. Nil for
+    /// any other text.
     func split(atLast opening: Unicode.Scalar, _ closing: Unicode.Scalar)
         -> (before: String, inside: Substring)?
     {

@@ -20,7 +20,8 @@ struct DeviceStatus {
         return lines.sorted().joined(separator: "\n")
     }
 
-    /// What the problem of a document says whose contents nobody has who could send them.
+    /// The beginning of the problem of a document that is not sent because neither the hub nor this
+    /// device has its contents.
     static let lost = "It is not at the hub: some of its contents cannot be read on this device."
 
     /// What the device waits for; nil if it is in step with the hub.

@@ -94,6 +94,12 @@ struct Event: Codable, Hashable, Sendable {
         return actor == device && ["sign-out", "copy-store"].contains(word)
     }
 
+    init(fault verb: Verb, _ actor: String) {
+        self.init(.fault, actor)
+        self.verb = verb.words
+        detail = verb.words.joined(separator: " ")
+    }
+
     var line: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -67,7 +67,7 @@ final class Site: @unchecked Sendable {
         addresses = other.addresses.union([proxy.address])
         original = other
         disk = try LossyDisk(megabytes: 2_000)
-        // All machines have slept for the same time, so without this its clock would be wrong.
+        // All machines were suspended for the same time, which the clock of a new one must count.
         clock = try ShiftedClock()
         clock.suspended = other.clock.suspended
         try Command("cp", "-a", other.volume.store, "\(disk.path)/store").succeed()

@@ -36,10 +36,8 @@ final class World: @unchecked Sendable {
     /// Applies a fault, or ends it. The calling thread does nothing else in the meantime.
     func apply(_ action: Action) {
         if action.verb.waitsForHub { letDevicesGo() }
-        var event = Event(.fault, action.actor)
+        var event = Event(fault: action.verb, action.actor)
         event.action = action.number
-        event.verb = action.verb.words
-        event.detail = action.verb.words.joined(separator: " ")
         history.note(event)
         do {
             if let site = site(action.actor) {
@@ -57,10 +55,7 @@ final class World: @unchecked Sendable {
     private func letDevicesGo() {
         for site in sites where site.isStopped {
             site.signal(SIGCONT)
-            var event = Event(.fault, site.name)
-            event.verb = Verb.go.words
-            event.detail = "go"
-            history.note(event)
+            history.note(Event(fault: .go, site.name))
         }
     }
 

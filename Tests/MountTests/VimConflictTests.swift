@@ -4,10 +4,6 @@ import Testing
 
 /// How Vim shows a conflict.
 @Suite("Vim shows conflicts") struct VimConflictTests {
-    private static let plugin = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Packaging/vim")
-        .path
-
     private func say(_ line: String, in terminal: Terminal) throws {
         try terminal.press("Escape")
         try terminal.type(line)
@@ -27,16 +23,8 @@ import Testing
             try fleet.settle([1])
             try fleet.online(0)
             try fleet.settle()
-            let outside = try TemporaryDirectory("vim")
-            let settings = try outside.write(
-                """
-                set nocompatible shortmess+=I ttimeout ttimeoutlen=20 hidden
-                let g:concord_fsctl = '\(Programs.fsctl)'
-                set runtimepath^=\(Self.plugin)
-
-                """, to: "vimrc")
             let terminal = try Terminal(
-                ["vim", "-u", settings, "-i", "NONE"] + files, directory: fleet.devices[1].path)
+                vim: files, directory: fleet.devices[1].path, options: "hidden")
             defer { terminal.close() }
             try terminal.wait(for: "the laptop's")
             try wait(seconds: 20, for: "Vim to present it") {

@@ -14,27 +14,15 @@ struct VimTurnTests {
         }
     }
 
-    private static let plugin = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Packaging/vim")
-        .path
-
     /// Starts Vim with `letter.txt` open, and returns when it presents the file.
     private func edit(
         with vim: Vim, _ body: (MountedVolume, Terminal) throws -> Void
     ) throws {
         try MountedVolume.with { volume in
-            let outside = try TemporaryDirectory()
-            let settings = try outside.write(
-                """
-                set nocompatible shortmess+=I ttimeout ttimeoutlen=20
-                let g:concord_fsctl = '\(Programs.fsctl)'
-                set runtimepath^=\(Self.plugin)
-
-                """, to: "vimrc")
             try "first\n".write(
                 toFile: "\(volume.path)/letter.txt", atomically: false, encoding: .utf8)
             let terminal = try Terminal(
-                [vim.rawValue, "-u", settings, "-i", "NONE", "letter.txt"], directory: volume.path)
+                vim: ["letter.txt"], directory: volume.path, program: vim.rawValue)
             defer { terminal.close() }
             try wait(seconds: 20, for: "Vim to present the letter") {
                 try locks(volume).contains("  presents ") ? true : nil

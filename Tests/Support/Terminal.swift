@@ -5,6 +5,8 @@ import Foundation
 package final class Terminal {
     private let home: TemporaryDirectory
     private let socket: String
+    /// The settings of a program, which it reads when it begins.
+    private var settings: TemporaryDirectory?
 
     /// Starts `command` in `directory`. Its first word is the program.
     package init(
@@ -16,6 +18,28 @@ package final class Terminal {
         try tmux(
             ["new-session", "-d", "-x", "\(columns)", "-y", "\(rows)", "-c", directory, "env"]
                 + command)
+    }
+
+    /// Starts Vim with the project's plugin and without the user's settings.
+    ///
+    /// - Parameter options: Further options for `:set`.
+    package convenience init(
+        vim documents: [String], directory: String, options: String = "", program: String = "vim"
+    ) throws {
+        let plugin = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Packaging/vim").path
+        let settings = try TemporaryDirectory("vim")
+        let file = try settings.write(
+            """
+            set nocompatible shortmess+=I ttimeout ttimeoutlen=20 \(options)
+            let g:concord_fsctl = '\(Programs.fsctl)'
+            set runtimepath^=\(plugin)
+
+            """, to: "vimrc")
+        try self.init(
+            [program, "-u", file, "-i", "NONE"] + documents, directory: directory)
+        self.settings = settings
     }
 
     deinit { close() }

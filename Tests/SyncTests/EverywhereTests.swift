@@ -67,20 +67,8 @@ import Testing
     @Test("Vim on another device saves and lets go of the document, and gets it back afterwards")
     func vim() throws {
         try with { fleet in
-            let outside = try TemporaryDirectory()
-            let plugin = URL(filePath: #filePath).deletingLastPathComponent()
-                .deletingLastPathComponent().deletingLastPathComponent()
-                .appending(path: "Packaging/vim").path
-            let settings = try outside.write(
-                """
-                set nocompatible shortmess+=I ttimeout ttimeoutlen=20 directory=.
-                let g:concord_fsctl = '\(Programs.fsctl)'
-                set runtimepath^=\(plugin)
-
-                """, to: "vimrc")
             let terminal = try Terminal(
-                ["vim", "-u", settings, "-i", "NONE", "plan.txt"],
-                directory: fleet.devices[0].path)
+                vim: ["plan.txt"], directory: fleet.devices[0].path, options: "directory=.")
             defer { terminal.close() }
             try wait(seconds: 20, for: "Vim to present the document") {
                 try fleet.fsctl(0, "locks").contains("  presents ") ? true : nil

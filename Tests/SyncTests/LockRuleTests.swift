@@ -108,20 +108,8 @@ import Testing
     @Test("Vim, which presents the document, saves it and lets go, although its swap file stays")
     func presenter() throws {
         try with { fleet in
-            let outside = try TemporaryDirectory()
-            let plugin = URL(filePath: #filePath).deletingLastPathComponent()
-                .deletingLastPathComponent().deletingLastPathComponent()
-                .appending(path: "Packaging/vim").path
-            let settings = try outside.write(
-                """
-                set nocompatible shortmess+=I ttimeout ttimeoutlen=20 directory=.
-                let g:concord_fsctl = '\(Programs.fsctl)'
-                set runtimepath^=\(plugin)
-
-                """, to: "vimrc")
             let terminal = try Terminal(
-                ["vim", "-u", settings, "-i", "NONE", Self.plan],
-                directory: fleet.devices[0].path)
+                vim: [Self.plan], directory: fleet.devices[0].path, options: "directory=.")
             defer { terminal.close() }
             try wait(seconds: 20, for: "Vim to present the document") {
                 try fleet.fsctl(0, "locks").contains("  presents ") ? true : nil

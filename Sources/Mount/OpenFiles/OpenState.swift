@@ -1,24 +1,7 @@
 import CLinux
-import Glibc
 import Synchronization
 import SystemCalls
 import Volume
-
-/// Failures to write pages that a mapping has changed. The kernel writes them when a program
-/// unmaps, syncs or closes the file, and tells nobody the answer. So each open file tells its
-/// program about those since it was opened, when it is closed.
-struct UnwrittenPages: Sendable {
-    private(set) var count: UInt64 = 0
-    private var error = Errno(EIO)
-
-    mutating func note(_ error: Errno) {
-        count += 1
-        self.error = error
-    }
-
-    /// The last failure after the first `known` ones.
-    func failure(after known: UInt64) -> Errno? { count > known ? error : nil }
-}
 
 /// The state of a node while it is open or being truncated: how its contents are read and written,
 /// and how they were made.

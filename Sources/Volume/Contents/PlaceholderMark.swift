@@ -51,8 +51,8 @@ package struct PlaceholderMark: Hashable, Sendable {
         self.init(of: file)
     }
 
-    /// The version of which the mark speaks. It keeps the ids that item and version had when it was
-    /// made. Since then the version may have got the hub's id.
+    /// The version whose bytes belong in the file, by its present id. The mark keeps the ids that
+    /// item and version had when it was made, and the version may have got the hub's id since then.
     ///
     /// - Parameter inode: That of the placeholder.
     func version(inode: UInt64, _ reader: Reader) throws(VolumeError) -> Identifier {

@@ -35,7 +35,7 @@ final class EverywhereClaims: Sendable {
         let ask: @Sendable () -> Void = {
             guard isHeld() else { return }
             goOn()
-            // The client may have left at this moment.
+            // If the client disconnected at this moment, nobody else ends the claim.
             if isHeld() { return }
             service.arbiter.step(.cancelled(number.id))
             service.arbiter.step(.released(number.id))
