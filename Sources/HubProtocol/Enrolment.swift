@@ -89,8 +89,14 @@ package struct EpochAnswer: Codable, Hashable, Sendable {
 /// when this one is renewed, so that a device which stopped before it stored the answer can go on.
 package struct TokenAnswer: Codable, Hashable, Sendable {
     package var token: String
+    /// When the token ends if it is not used, in nanoseconds since 1970 by the hub's clock. An
+    /// older hub does not say it.
+    package var expires: Int64?
 
-    package init(token: String) { self.token = token }
+    package init(token: String, expires: Int64? = nil) {
+        self.token = token
+        self.expires = expires
+    }
 }
 
 /// The answer of `GET /v1/devices`.

@@ -10,6 +10,7 @@ import Testing
     private func renewed(_ hub: RunningHub, _ token: String) async throws -> String {
         let reply = try await Wire.send(hub.url + Routes.selfToken, nil, token: token)
         let answer: TokenAnswer = try reply.decoded()
+        #expect(answer.expires != nil)
         return answer.token
     }
 

@@ -87,7 +87,7 @@ import Testing
 
     /// All requests whose answer has a largest size.
     private static let calls: [@Sendable (HubClient) throws -> Void] = [
-        { client in _ = try client.renewToken() },
+        { client in _ = try client.renewToken(at: 0, toHold: 0) },
         { client in _ = try client.newEpoch() },
         { client in _ = try client.volume(VolumeRequest(name: "v")) },
         { client in _ = try client.wanted(volume) },
@@ -183,9 +183,17 @@ import Testing
         }
         #expect(durability.contains("does not match"))
         let token = try refused(TokenAnswer(token: "a\r\nX: y")) { client in
-            _ = try client.renewToken()
+            _ = try client.renewToken(at: 0, toHold: 0)
         }
         #expect(token.contains("token"))
+        func renewal(_ expires: Int64?) throws -> String {
+            try refused(TokenAnswer(token: "cct_1", expires: expires)) { client in
+                _ = try client.renewToken(at: 1_000, toHold: 7)
+            }
+        }
+        #expect(try renewal(1_007) == "" && renewal(nil) == "")
+        #expect(try renewal(1_006).contains("too soon"))
+        #expect(try renewal(.min).contains("too soon"))
         let request = EnrolRequest(code: "c", deviceName: "d", device: id)
         let other = EnrolAnswer(
             token: "cct_1", user: "u", account: id, device: .random(), epoch: 1, volumes: [])

@@ -120,7 +120,8 @@ extension Description {
             "type": "object",
             "properties": {
               "token": {"type": "string", "description": "A secret for Authorization: \#
-        Bearer."}
+        Bearer."},
+              "expires": {"$ref": "#/components/schemas/Time"}
             },
             "required": ["token"]
           },

@@ -114,7 +114,7 @@ package struct HubDevices: Sendable {
     /// Replaces the token of this request by a new one.
     package func renew(_ token: String, of caller: Caller) async throws -> TokenAnswer {
         let (old, new, time) = (Secret.hash(token: token), Secret.token(), hub.clock())
-        try await hub.ledger.write { transaction in
+        let expires = try await hub.ledger.write { transaction in
             // Another request may have replaced the token in the meantime.
             guard try transaction.devices.caller(old, at: time) != nil else {
                 throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
@@ -122,8 +122,9 @@ package struct HubDevices: Sendable {
             let expires = Secret.expiry(at: time, renewing: try transaction.devices.expiry(of: old))
             try transaction.devices.renew(
                 old, as: Secret.hash(token: new), of: caller.device, expires: expires)
+            return expires
         }
-        return TokenAnswer(token: new)
+        return TokenAnswer(token: new, expires: expires)
     }
 
     package func list(for caller: Caller) async throws -> DeviceList {

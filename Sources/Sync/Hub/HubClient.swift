@@ -90,9 +90,17 @@ package final class HubClient: Sendable {
         return answer.epoch
     }
 
-    package func renewToken() throws(HubFault) -> String {
+    /// Returns a token that holds for at least `nanoseconds` after `time`, which is a time by the
+    /// hub's clock. The clock may have been set since the last answer, and a token that a hub with
+    /// an old time gives ends when the time is right again.
+    package func renewToken(
+        at time: Int64, toHold nanoseconds: Int64
+    ) throws(HubFault) -> String {
         let answer: TokenAnswer = try planner(.POST, Routes.selfToken, Done())
         try refuse(answer.objection)
+        if let expires = answer.expires, Int128(expires) - Int128(time) < nanoseconds {
+            try refuse("The new token ends too soon, because the hub's clock was set.")
+        }
         return answer.token
     }
 

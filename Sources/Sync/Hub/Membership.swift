@@ -116,12 +116,12 @@ package final class Membership: @unchecked Sendable {
     /// another way. A hub whose clock is far behind would give the token an end that has passed
     /// when the clock is right. A clock of this device that was ahead has left a negative age.
     private func renewToken(_ engine: SyncEngine) {
-        guard let age = secrets.age, age.magnitude > Membership.tokenSeconds,
-            engine.journal.clock.offset > -Timestamp.span(seconds: Membership.tokenSeconds),
+        let (clock, week) = (engine.journal.clock, Timestamp.span(seconds: Membership.tokenSeconds))
+        guard let age = secrets.age, age.magnitude > Membership.tokenSeconds, clock.offset > -week,
             var account = current.withLock({ $0?.engine === engine ? $0?.account : nil })
         else { return }
         do {
-            account.token = try engine.client.renewToken()
+            account.token = try engine.client.renewToken(at: clock.now, toHold: week)
             // The new token is stored before it is used; the old one ends when this one is renewed.
             try secrets.write([account.device: account.credentials])
         } catch {
