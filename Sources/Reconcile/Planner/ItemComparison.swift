@@ -193,7 +193,10 @@ package struct ItemComparison: Sendable {
         else { return [] }
         // Parents that are conflict versions are kept, so that this version replaces them.
         let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
-        let parent = try arrived(before: id, base?.revision, of: item, &table) ?? base?.revision
+        var parent = try arrived(before: id, base?.revision, of: item, &table)
+        // A program replaced the agreed version that had not seen it, so it is a conflict version.
+        let isApart = base?.revision.map(local.conflicts.contains) ?? false
+        if !isApart || bugs.contains(.replacesWhatWasNotSeen) { parent = parent ?? base?.revision }
         let agreed = [parent].compactMap(\.self) + (base?.conflicts ?? [])
         let ancestors = try ancestors(of: revision, after: agreed, &table)
         if let parent { revision.parents = [parent] + others.filter { $0 != parent } }

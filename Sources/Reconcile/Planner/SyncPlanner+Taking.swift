@@ -375,7 +375,7 @@ extension DeviceTable {
         // only the hub has does not count as removed.
         var base = Agreement(state, session)
         if !isSame { (base.image.revision, base.image.content) = (nil, nil) }
-        base.image.conflicts = local.conflicts
+        base.image.conflicts.removeAll { !local.conflicts.contains($0) }
         base.image.attributes = local.attributes.filter { base.image.attributes[$0.key] != nil }
         let since = state.firstChange(after: nil, session)
         base.sequence = max(since, 1) - 1

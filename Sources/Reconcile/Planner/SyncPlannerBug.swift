@@ -11,7 +11,7 @@ package enum SyncPlannerBug: String, Hashable, Sendable, CaseIterable {
     case settlesWhatIsWithdrawn, namesNoAncestors, agreesOnWhatIsHeldBack, settlesWhatIsHeldBack
     case datesByTelling, datesByArrival, forgetsWhatTheHubLost
     case believesTheHubsConflicts, datesByResending, overlooksAttributes
-    case repeatsItsEarlierAttributes
+    case repeatsItsEarlierAttributes, replacesWhatWasNotSeen
 
     /// The bug that the environment variable CONCORD_PLANTED names, in debug programs.
     package static let planted: Set<SyncPlannerBug> = {

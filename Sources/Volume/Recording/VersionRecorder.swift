@@ -6,46 +6,6 @@ import Logging
 import Model
 import SystemCalls
 
-/// The changes that the recording of one document commits.
-struct Recording {
-    var item: Item
-    var versions: [(version: Version, manifest: [UInt8])] = []
-    /// New protections of versions that the journal has already.
-    var protections: [Identifier: Protection] = [:]
-    /// Versions that are no longer current.
-    var outdated: [Identifier] = []
-    /// Conflict versions that are merged only when a person asks for it.
-    var apart: [Identifier] = []
-    /// Versions whose bytes were overwritten while the volume was not mounted.
-    var lost: [Version] = []
-    /// The pending document as it was when recording began.
-    var work: PendingDocument
-    /// Prior contents that programs are still writing, which are recorded later.
-    var rest: [PriorContent] = []
-    var isLiveDeferred = false
-    /// Set if the tree has a placeholder of the current version.
-    var absent: LivePlaceholder?
-    var keptTrace: FileSnapshot?
-    /// A message for people once this is committed. It would be premature before, because a change
-    /// in the meantime may be the cause.
-    var problem: String?
-    /// Why the file as it is gets no version, which ends when it is saved.
-    var obstacle: String?
-}
-
-extension Recording {
-    /// The current version always has the document's protection. So contents that were made private
-    /// before they were replaced stay private.
-    mutating func protect(_ current: Version?, as protection: Protection) {
-        guard let current else { return }
-        if let index = versions.firstIndex(where: { $0.version.id == current.id }) {
-            versions[index].version.protection = protection
-        } else if protections[current.id] ?? current.protection != protection {
-            protections[current.id] = protection
-        }
-    }
-}
-
 /// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes
 /// of older versions that exist nowhere else go to the chunk store, then one transaction commits
 /// the versions, and then the stash files are removed.
@@ -145,6 +105,7 @@ struct VersionRecorder {
         (item.mode, item.attributes) = (recorded.mode, recorded.attributes)
         if item.parent != recorded.parent { try owners.note(&item, t) }
         for id in recording.outdated { try t.setKind(id, .history) }
+        for id in recording.conflicts { try t.setKind(id, .conflict) }
         for (id, protection) in recording.protections {
             try t.setProtection(of: id, protection)
         }
@@ -199,9 +160,10 @@ struct VersionRecorder {
             reports.untell("version of \(key)")
         }
         if let snapshot = recording.keptTrace { kept.set(snapshot) }
-        let conflicts = recording.versions.filter { $0.version.kind == .conflict }
+        let new = recording.versions.filter { $0.version.kind == .conflict }.map(\.version.id)
+        let conflicts = new + recording.conflicts
         if !conflicts.isEmpty, let path = try? writer.look({ try $0.path(of: key) }) {
-            versionsHeard.current?(.gained, conflicts.map(\.version.id), path)
+            versionsHeard.current?(.gained, conflicts, path)
         }
     }
 
@@ -353,7 +315,7 @@ struct VersionRecorder {
             let digest = cut.cut.digest
             let protection = Protection(of: cut.descriptor.raw)
             if prior.isUnseen, !isDeleted, digest != live?.cut.digest,
-                try keepUnseen(cut, protection, current, &recording)
+                try keepUnseen(cut, protection, current, live, &recording)
             {
                 continue
             }
@@ -368,13 +330,8 @@ struct VersionRecorder {
             }
             let isConflict = (prior.isSuperseded || prior.isLate) && !isDeleted
             let base = try writer.version(prior.base, of: recording.item) ?? current
-            let save =
-                prior.save ?? prior.entry.map {
-                    PendingDocument.Save(actor: $0.actor, time: $0.saved)
-                }
-                ?? PendingDocument.Save(actor: nobody, time: cut.snapshot.modified)
             let version = versions.append(
-                cut.cut, to: &recording, snapshot: cut.snapshot, protection, save: save,
+                cut.cut, to: &recording, snapshot: cut.snapshot, protection, save: save(of: cut),
                 kind: isConflict ? .conflict : .current, after: isConflict ? base : current)
             if !isConflict { current = version }
         }
@@ -387,36 +344,42 @@ struct VersionRecorder {
     }
 
     /// Makes a conflict version of contents that were replaced by a program that had not seen them.
-    /// If they are the current version already, a second version with the same contents is made,
-    /// because the hub may have been told of the first. Returns false if they had been seen.
+    /// If they are the current version already, that one becomes a conflict version together with
+    /// the next current one, or, if that cannot be recorded yet, a copy of it does. Returns false
+    /// if they had been seen.
     private func keepUnseen(
-        _ cut: CutPriorContent, _ protection: Protection, _ current: Version?,
+        _ cut: CutPriorContent, _ protection: Protection, _ current: Version?, _ live: LiveFile?,
         _ recording: inout Recording
     ) throws(VolumeError) -> Bool {
-        var base = try writer.version(cut.prior.base, of: recording.item)
+        let base = try writer.version(cut.prior.base, of: recording.item)
         guard cut.cut.digest != base?.content else { return false }
-        guard let current, current.content == cut.cut.digest else {
-            let save =
-                cut.prior.save ?? cut.prior.entry.map {
-                    PendingDocument.Save(actor: $0.actor, time: $0.saved)
-                }
-                ?? PendingDocument.Save(actor: nobody, time: cut.snapshot.modified)
-            let version = versions.append(
-                cut.cut, to: &recording, snapshot: cut.snapshot, protection, save: save,
-                kind: .conflict, after: base ?? current)
-            if cut.prior.mergesOnlyManually { recording.apart.append(version.id) }
-            return true
+        let conflict: Identifier
+        if let current, current.content == cut.cut.digest {
+            let base = try base ?? writer.version(current.parents.first, of: recording.item)
+            if let live, !live.isUnfinished {
+                conflict = current.id
+                recording.unseen = (conflict, base)
+                recording.protect(current, as: protection)
+            } else {
+                conflict = versions.append(
+                    conflict: current, cut.cut, to: &recording, protection, after: base)
+            }
+        } else {
+            conflict =
+                versions.append(
+                    cut.cut, to: &recording, snapshot: cut.snapshot, protection,
+                    save: save(of: cut), kind: .conflict, after: base ?? current
+                ).id
         }
-        if base == nil { base = try writer.version(current.parents.first, of: recording.item) }
-        recording.item.latest += 1
-        var copy = current
-        (copy.id, copy.number) = (.random(), recording.item.latest)
-        (copy.kind, copy.durability, copy.label) = (.conflict, .disk, nil)
-        copy.parents = base.map { [$0.id] } ?? []
-        copy.protection = protection
-        recording.versions.append((copy, cut.cut.manifest.encoded))
-        if cut.prior.mergesOnlyManually { recording.apart.append(copy.id) }
+        if cut.prior.mergesOnlyManually { recording.apart.append(conflict) }
         return true
+    }
+
+    private func save(of cut: CutPriorContent) -> PendingDocument.Save {
+        cut.prior.save ?? cut.prior.entry.map {
+            PendingDocument.Save(actor: $0.actor, time: $0.saved)
+        }
+            ?? PendingDocument.Save(actor: nobody, time: cut.snapshot.modified)
     }
 
     private func addVersions(

@@ -17,6 +17,8 @@ struct DeviceJournal: DeviceTable {
     /// Whether its user also gives an item the name of another item, which is removed or exchanged,
     /// and makes symbolic links.
     var takesNames = false
+    /// Whether programs replace documents that they have not seen (`Hardship.replacesUnseen`).
+    var replacesUnseen = false
     /// Whether the hub cannot take some conflict versions for a while.
     var holdsBack = false
     /// The items that got another id.

@@ -77,6 +77,7 @@ struct SyncPlannerSchedule {
         devices[0].journal.takesNames = hasSoleWriter && !mayReturn
         for who in devices.indices {
             devices[who].journal.holdsBack = self.hardships.contains(.largeConflicts)
+            devices[who].journal.replacesUnseen = self.hardships.contains(.replacesUnseen)
         }
     }
 

@@ -21,8 +21,8 @@ import Testing
         hardships: Set<Hardship> = []
     ) -> SyncPlannerSchedule {
         SyncPlannerSchedule(
-            devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: bugs, mistakes: mistakes,
-            hardships: hardships)
+            devices: 3, takesTurns: seed.isMultiple(of: 5) && !hardships.contains(.replacesUnseen),
+            bugs: bugs, mistakes: mistakes, hardships: hardships)
     }
 
     /// `SoleWriterTests` have `changesHub`: a document takes over the id of one with its name at
@@ -182,6 +182,7 @@ import Testing
         case .settlesWhatIsWithdrawn: [.missingContents]
         case .namesNoAncestors: [.copiesStore]
         case .agreesOnWhatIsHeldBack, .settlesWhatIsHeldBack: [.largeConflicts]
+        case .replacesWhatWasNotSeen: [.replacesUnseen]
         default: []
         }
     }

@@ -54,7 +54,11 @@ extension DeviceJournal {
         case .createFile: return create(event, .file)
         case .createDirectory: return create(event, .directory)
         case .createPackage: return create(event, .package)
-        case .edit: return event.choose(0, documents).map { save($0, event, settles: false) }
+        case .edit:
+            return event.choose(0, documents).map {
+                replacesUnseen && event.oneIn(3, 1)
+                    ? replace($0, event) : save($0, event, settles: false)
+            }
         case .safeSave: return event.choose(0, documents).flatMap { safeSave($0, event) }
         case .move: return event.choose(0, alive).flatMap { move($0, event) }
         case .delete: return event.choose(0, alive).map { delete($0) }
@@ -159,6 +163,22 @@ extension DeviceJournal {
         noteNew(other)
         deed.touched.append(other)
         return deed
+    }
+
+    /// A program that has not seen the current version saves the document, and the current version
+    /// becomes a conflict version.
+    private mutating func replace(_ id: Identifier, _ event: Event<Turn>) -> Deed {
+        guard let unseen = images[id]!.revision, let parents = revisions[unseen]?.parents,
+            !parents.isEmpty
+        else { return save(id, event, settles: false) }
+        let new = revision(event, parents)
+        guard new.content != images[id]!.content else { return Deed() }
+        images[id]!.revision = new.id
+        images[id]!.content = new.content
+        images[id]!.conflicts.append(unseen)
+        images[id]!.conflicts.sort { ($0.high, $0.low) < ($1.high, $1.low) }
+        unsent.insert(id)
+        return Deed(made: new, touched: [id])
     }
 
     private mutating func move(_ id: Identifier, _ event: Event<Turn>) -> Deed? {

@@ -264,6 +264,8 @@ enum Hardship: String, CaseIterable, Sendable {
     case copiesStore
     /// The store of a device comes back from a backup, also where only that device has a user.
     case rollsBack
+    /// Some programs replace a version that they have not seen.
+    case replacesUnseen
 }
 
 extension Set<Hardship> {
