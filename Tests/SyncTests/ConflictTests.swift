@@ -43,6 +43,37 @@ import Testing
         }
     }
 
+    /// A draft that a program has made from "old" is renamed over "theirs", which arrived
+    /// meanwhile. The other device goes on from that, or does not.
+    @Test("what was replaced unseen is in conflict until it is edited", arguments: [true, false])
+    func unseen(_ goesOn: Bool) throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "a.txt", "old")
+            try fleet.settle()
+            try fleet.shell(
+                1,
+                """
+                printf mine > .#draft.txt
+                setfattr -n user.concord.base -v "$(stat -c '%s %Y' a.txt) \
+                $(($(date -r a.txt +1%N) - 1000000000))" .#draft.txt
+                """)
+            try fleet.put(0, "a.txt", "theirs")
+            try fleet.settle()
+            _ = try fleet.history(1, "a.txt")
+            try fleet.offline(1)
+            try fleet.shell(1, "mv .#draft.txt a.txt")
+            #expect(try fleet.conflicts(1, "a.txt") == ["theirs"])
+            // The newest contents become the current version everywhere.
+            if goesOn { try fleet.put(0, "a.txt", "later") }
+            try fleet.settle([0])
+            try fleet.online(1)
+            try fleet.settle()
+            let (current, loser) = goesOn ? ("later", "mine") : ("mine", "theirs")
+            try fleet.expect("a.txt", current, conflicts: [loser])
+            #expect(try fleet.history(1, "a.txt").versions.count == (goesOn ? 4 : 3))
+        }
+    }
+
     @Test("removing a version settles it on all devices; other writes there are EROFS")
     func removing() throws {
         try Fleet.with(2) { fleet in

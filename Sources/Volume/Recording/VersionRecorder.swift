@@ -351,11 +351,13 @@ struct VersionRecorder {
         _ cut: CutPriorContent, _ protection: Protection, _ current: Version?, _ live: LiveFile?,
         _ recording: inout Recording
     ) throws(VolumeError) -> Bool {
-        let base = try writer.version(cut.prior.base, of: recording.item)
+        var base = try writer.version(cut.prior.base, of: recording.item)
         guard cut.cut.digest != base?.content else { return false }
         let conflict: Identifier
         if let current, current.content == cut.cut.digest {
-            let base = try base ?? writer.version(current.parents.first, of: recording.item)
+            if base == nil {
+                base = try writer.version(current.parents.first, of: recording.item)
+            }
             if let live, !live.isUnfinished {
                 conflict = current.id
                 recording.unseen = (conflict, base)

@@ -81,6 +81,20 @@ extension SyncPlannerRowsTests {
         #expect(attributes?["x:user.label"]?.value == [7])
     }
 
+    /// Such a document may have conflict versions, which the hub does not know.
+    @Test mutating func aDocumentOfTheSameNameKeepsItsConflictVersions() {
+        makeFile(0, 1, "a", content: 1)
+        tell(0, 1)
+        journals[1].state.isFresh = true
+        makeFile(1, 2, "a", content: 2)
+        save(1, 2, revision: 3, content: 3)
+        journals[1].images[.item(2)]!.conflicts = [.revision(2)]
+        join(1)
+        settle()
+        let versions = hub.table.item(.item(1))?.versions.map(\.content)
+        #expect(Set(versions ?? []) == [.content(1), .content(2), .content(3)])
+    }
+
     /// Device 1 has saved for everybody, and nobody has these contents any more. What the hub has
     /// was private, and comes back with its own permissions.
     @Test mutating func contentsThatAreGivenUpLeaveNoPermissions() {
