@@ -88,6 +88,7 @@ extension SyncPlannerRowsTests {
         journals[1].state.isFresh = true
         makeFile(1, 2, "a", content: 2)
         save(1, 2, revision: 3, content: 3)
+        journals[1].revisions[.revision(3)]!.parents = []
         journals[1].images[.item(2)]!.conflicts = [.revision(2)]
         join(1)
         settle()
