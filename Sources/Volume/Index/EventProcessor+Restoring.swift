@@ -25,6 +25,10 @@ extension EventProcessor {
                 }
             }
             if backlog.isEmpty { events.forgetTaken() }
+            // These documents are not recorded again before they change.
+            for obstacle in try writer.look({ try RecordingObstacle.all(in: $0) }) {
+                reports.tell(VersionRecorder.obstacleProblem + "\(obstacle.item)", obstacle.text)
+            }
         } catch {
             reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")
         }

@@ -123,10 +123,12 @@ struct VersionRecorder {
             try !t.isParent(item), try mayRemoveRow(item, t)
         {
             // There is nothing to keep.
+            try RecordingObstacle.set(nil, for: item.key, t)
             try t.removeRow(item.key)
             return
         }
         try t.update(item)
+        try RecordingObstacle.set(recording.obstacle, for: item.key, t)
         try commitAbsence(recording, t)
     }
 
@@ -155,9 +157,9 @@ struct VersionRecorder {
         if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
         if let problem = recording.problem { reports.tell("bytes of \(key)", problem) }
         if let obstacle = recording.obstacle {
-            reports.tell("version of \(key)", obstacle)
+            reports.tell(VersionRecorder.obstacleProblem + "\(key)", obstacle)
         } else {
-            reports.untell("version of \(key)")
+            reports.untell(VersionRecorder.obstacleProblem + "\(key)")
         }
         if let snapshot = recording.keptTrace { kept.set(snapshot) }
         let new = recording.versions.filter { $0.version.kind == .conflict }.map(\.version.id)
@@ -281,6 +283,8 @@ struct VersionRecorder {
 
     /// The subject of a problem with a document's database log, followed by the document's key.
     static let logProblem = "log of "
+    /// The same of a problem with the contents that the document has now.
+    static let obstacleProblem = "version of "
 
     private func tell(_ item: Item, of log: Name?) {
         let subject = VersionRecorder.logProblem + "\(item.key)"

@@ -1,0 +1,34 @@
+/// Why a document gets no version of the contents that it has now, until it is saved again.
+package struct RecordingObstacle: Hashable, Sendable {
+    /// The document's key.
+    package var item: Int64
+    /// A sentence for people.
+    package var text: String
+}
+
+// One row of `meta` each.
+extension RecordingObstacle {
+    private static let prefix = "obstacle."
+
+    /// The obstacles to all alive documents.
+    package static func all(in reader: Reader) throws(VolumeError) -> [RecordingObstacle] {
+        let rows = try reader.all(
+            "SELECT key, value FROM meta WHERE key GLOB ?", [.text(prefix + "*")]
+        ) { ($0.text(0), $0.text(1)) }
+        var found: [RecordingObstacle] = []
+        for (key, text) in rows {
+            guard let item = Int64(key.dropFirst(prefix.count)),
+                try reader.item(item)?.deleted == nil
+            else { continue }
+            found.append(RecordingObstacle(item: item, text: text))
+        }
+        return found
+    }
+
+    /// Notes the obstacle to a document, or that there is none any more.
+    package static func set(
+        _ text: String?, for item: Int64, _ t: Transaction
+    ) throws(VolumeError) {
+        try t.set("\(prefix)\(item)", to: text)
+    }
+}
