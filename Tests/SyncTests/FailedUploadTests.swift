@@ -45,4 +45,16 @@ import Testing
         #expect(wasPast)
         #expect(!failed.isWaiting(other, at: second) && failed.isWaiting(one, at: 1))
     }
+
+    @Test("what is not sent any more, or from another path, is forgotten") func forgotten() {
+        var failed = FailedUploads()
+        failed.insert(one, path: "a", now: 0)
+        failed.insert(other, path: "b", now: 0)
+        var past = failed.keep([one: "a", other: "b"])
+        #expect(past.isEmpty)
+        past = failed.keep([one: "a", other: "renamed"])
+        #expect(past == ["b"] && failed.isWaiting(one, at: 1) && !failed.isWaiting(other, at: 1))
+        past = failed.keep([:])
+        #expect(past == ["a"] && failed.isEmpty)
+    }
 }

@@ -1,3 +1,5 @@
+import Model
+
 /// Why a document gets no version of the contents that it has now, until it is saved again.
 package struct RecordingObstacle: Hashable, Sendable {
     /// The document's key.

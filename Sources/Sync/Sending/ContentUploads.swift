@@ -96,6 +96,25 @@ final class ContentUploads: EnginePart {
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
     }
 
+    /// Forgets the versions that are no longer to be sent: the hub has got them from another device,
+    /// or has something newer.
+    ///
+    /// - Parameter drafts: All that is to be sent.
+    func keep(_ drafts: [KeyedDraft]) {
+        guard !failedUploads.isEmpty else { return }
+        var paths: [Identifier: String] = [:]
+        for keyed in drafts {
+            for id in keyed.draft.revisions + keyed.draft.heldBack { paths[id] = keyed.path }
+        }
+        let past = failedUploads.keep(paths)
+        let own = [ContentUploads.unreadable, ContentUploads.overQuota]
+        state.withLock { state in
+            for path in past where state.problems[path].map(own.contains) ?? false {
+                state.problems[path] = nil
+            }
+        }
+    }
+
     private static let unreadable =
         "It is not at the hub: some of its contents cannot be read on this device. Save it again, "
         + "or restore an older version."

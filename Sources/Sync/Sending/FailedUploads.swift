@@ -14,6 +14,7 @@ struct FailedUploads {
     }
 
     private var failures: [Identifier: Failure] = [:]
+    var isEmpty: Bool { failures.isEmpty }
 
     /// The longest pause, in seconds.
     static let longest = 300.0
@@ -54,6 +55,16 @@ struct FailedUploads {
         let past = failures.filter { $0.value.path == path && !kept.contains($0.key) }
         for revision in past.keys { failures[revision] = nil }
         return !past.isEmpty
+    }
+
+    /// Removes the versions that are no longer to be sent, or only from another path, and returns
+    /// the paths of their documents.
+    ///
+    /// - Parameter paths: The path of each version that is to be sent.
+    mutating func keep(_ paths: [Identifier: String]) -> [String] {
+        let past = failures.filter { paths[$0.key] != $0.value.path }
+        for revision in past.keys { failures[revision] = nil }
+        return past.values.map(\.path)
     }
 
     /// When the next one is due of those that waited when the drafts were examined.
