@@ -73,7 +73,8 @@ final class World: @unchecked Sendable {
         case .fill: try site.fill()
         case .free: site.free()
         case .signInElsewhere:
-            let other = try otherHub ?? HubProcess()
+            // A device that returns compares the times of both hubs.
+            let other = try otherHub ?? HubProcess(environment: hubClock.environment)
             otherHub = other
             try site.signIn(toOther: other)
         case .clock(let ahead):
