@@ -266,6 +266,17 @@ extension DeviceJournal {
 // MARK: The applier
 
 extension DeviceJournal {
+    /// A version belongs to the document that the hub says. Another document that has it gives it
+    /// another id.
+    private mutating func free(_ revision: Identifier, for id: Identifier) {
+        guard var known = revisions[revision] else { return }
+        known.id = Identifier(high: revision.high | 1 << 62, low: revision.low)
+        for other in images.keys where other != id && images[other]!.revision == revision {
+            images[other]!.revision = known.id
+            revisions[known.id] = known
+        }
+    }
+
     /// Applies an adjustment to the tree, if the tree has not changed since.
     ///
     /// - Returns: Whether it was applied; if not, something is in its way.
@@ -283,7 +294,10 @@ extension DeviceJournal {
                 images[id] = remote
                 // A journal creates the item with its current version alone.
                 images[id]!.conflicts = []
-                if let current = adjustment.remote.current { revisions[current.id] = current }
+                if let current = adjustment.remote.current {
+                    free(current.id, for: id)
+                    revisions[current.id] = current
+                }
                 noteNew(id)
             case .move(let parent, let name):
                 guard var image = images[id], !isAncestor(id, of: parent),
