@@ -11,7 +11,7 @@ import Model
 /// setting. The file never contains a command: a driver that is not built in is defined in a file
 /// of this machine (``MergeTools``).
 package struct MergeRules: Sendable {
-    package static let fileName = ".concordattributes"
+    package static let fileName = SettingsFile.rules.rawValue
     /// The largest file in bytes. A larger one is ignored.
     package static let sizeMax = 1 << 20
 

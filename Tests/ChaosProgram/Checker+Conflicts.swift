@@ -22,7 +22,8 @@ extension Checker {
                     && event.content != nil && (bases[$0.content ?? ""] ?? nil) == event.content
             }
             if let current = successors.first, !isRecordedTwice(event, current, versions),
-                !isOfAnEarlierTime(event, versions)
+                !isOfAnEarlierTime(event, versions),
+                ![event, current].allSatisfy({ isBackup($0, versions) })
             {
                 note(
                     .conflict, event, path,
@@ -71,6 +72,16 @@ extension Checker {
             }
             return saved(parent.content).map { $0 > own } ?? false
         }
+    }
+
+    /// Returns whether the document began with these contents, which another document had. Two
+    /// devices that make a backup of one document, each of the state that it has, give two
+    /// documents the same name.
+    private func isBackup(_ version: Event, _ versions: [Event]) -> Bool {
+        version.parents?.isEmpty == true
+            && versions.contains {
+                $0.document != version.document && $0.content == version.content
+            }
     }
 
     private mutating func checkMarks() {

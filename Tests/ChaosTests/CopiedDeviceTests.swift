@@ -71,6 +71,21 @@ import Testing
         #expect(told(parents: []) == [.conflict])
     }
 
+    /// Each device had another state of a document when it saved it and kept the former one.
+    @Test("the backups that two devices make are two documents")
+    func backups() {
+        func told(parents: [String]) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.save("dev0", "shared/b", "B1")
+            told.act("dev0", "change shared/b append 10", content: "B2", base: "B1")
+            for content in ["B1", "B2"] { told.version("dev0", "shared/b", content) }
+            settle(&told, "shared/b~", conflict: "B1", current: "B2", parents: parents)
+            return told.violations.filter { $0 == .conflict }
+        }
+        #expect(told(parents: []) == [])
+        #expect(told(parents: ["B0"]) == [.conflict])
+    }
+
     private func settle(
         _ told: inout HandWrittenHistory, _ path: String, conflict: String, _ rows: [String] = [],
         current: String, _ currentRows: [String] = [], parents: [String] = [],

@@ -41,4 +41,33 @@ struct PinTests {
             try fleet.expectSound()
         }
     }
+
+    /// Otherwise a device would not know for which documents programs wait, and would send what is
+    /// to stay on it.
+    @Test("the files with the volume's settings are on each device, and stay there")
+    func settings() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.put(0, ".concordattributes", "*.md merge=union\n")
+            try fleet.put(0, ".concordignore", "*.private\n")
+            try fleet.put(0, "a", "one\n")
+            try fleet.settle()
+            let other = try fleet.join()
+            try fleet.put(1, "b.private", "two\n")
+            try fleet.settle()
+            func isHere(_ name: String) throws -> Bool {
+                let mark = Command("getfattr", "-n", "user.concord.absent", "\(other.tree)/\(name)")
+                return try mark.run().status != 0
+            }
+            #expect(try !isHere("a"))
+            for name in [".concordattributes", ".concordignore"] {
+                #expect(try isHere(name))
+                let refusal = try Programs.fsctl("evict", "\(other.path)/\(name)").run()
+                #expect(refusal.status != 0 && refusal.errors.contains("stays on each device"))
+            }
+            #expect(try fleet.names(0) == [".concordattributes", ".concordignore", "a"])
+            try Programs.fsctl("evict", other.path).run()
+            #expect(try isHere(".concordattributes") && isHere(".concordignore"))
+            try fleet.expectSound()
+        }
+    }
 }

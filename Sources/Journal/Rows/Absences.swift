@@ -48,7 +48,18 @@ extension Reader {
     }
 
     package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
-        try decidingPin(for: key)?.isPinned ?? false
+        if let pin = try decidingPin(for: key), pin.isPinned { return true }
+        return try SettingsFile.isOne(key, in: self)
+    }
+}
+
+extension SettingsFile {
+    /// Whether the item with that key is such a file.
+    package static func isOne(_ key: Int64, in reader: Reader) throws(VolumeError) -> Bool {
+        guard try reader.parent(of: key) == Item.root, let item = try reader.item(key) else {
+            return false
+        }
+        return isOne([item.name])
     }
 }
 

@@ -66,6 +66,7 @@ extension AdjustmentTask {
             isPinned = try journal.isPinned(key)
         }
         if item == nil { isPinned = try journal.isPinned(key) }
+        if SettingsFile.isOne(targetPath) { isPinned = true }
         if let id = adjustment.holder, let key = try journal.key(of: id) {
             holder = try journal.item(key)
         }

@@ -36,13 +36,14 @@ final class VolumeJoin: EnginePart {
 
     /// Creates items as each page of changes arrives, so that a large volume can be used before the
     /// last page has arrived. Directories are created before their contents. Items that exist here
-    /// already, or whose names are taken, are left to the ordinary adjustments.
+    /// already, or whose names are taken, are left to the ordinary adjustments, and so are settings
+    /// files, because these fetch the contents.
     func install(due: [Identifier]) throws {
         var open = try volume.journal.read { reader in
             for id in due {
                 guard let row = try reader.hub.mirror(id), let bytes = row.remote,
                     let state = ItemState(encoded: bytes), state.life.isAlive,
-                    state.kind != .package
+                    state.kind != .package, !state.isSettingsFile
                 else { continue }
                 waiting[state.placement.parent, default: []].append(id)
             }
@@ -107,5 +108,11 @@ final class VolumeJoin: EnginePart {
             }
         }
         events.changed(report.spots)
+    }
+}
+
+extension ItemState {
+    fileprivate var isSettingsFile: Bool {
+        placement.parent == .root && SettingsFile.isOne([Name(placement.name)])
     }
 }

@@ -146,8 +146,18 @@ package struct Downloads: Sendable {
         try journal.read { try $0.pins().contains { $0.isPinned } }
     }
 
-    /// The pinned documents that are not on this device.
+    /// The pinned documents and the settings files that are not on this device.
     func absentPinned() throws(VolumeError) -> [(path: [Name], size: Int64)] {
-        try absentDocuments { (key, _, reader) in try reader.isPinned(key) }
+        if try hasPins() {
+            return try absentDocuments { (key, _, reader) in try reader.isPinned(key) }
+        }
+        return try journal.read { reader in
+            try SettingsFile.allCases.compactMap { file in
+                guard let item = try reader.item(parent: Item.root, name: file.name),
+                    try reader.absentVersion(of: item.key) != nil
+                else { return nil }
+                return ([file.name], Int64(clamping: item.size))
+            }
+        }
     }
 }

@@ -162,6 +162,12 @@ package struct Eviction: Sendable {
                 throw VolumeError(
                     .invalid, "\(shown) is a \(item.kind); only files can be evicted.")
             }
+            if SettingsFile.isOne(path) {
+                throw VolumeError(
+                    .refused,
+                    "\(shown) stays on each device, because it says how the volume's documents are "
+                        + "treated.")
+            }
             if !forced, try reader.isPinned(key) {
                 throw VolumeError(.refused, "\(shown) is pinned to this device.")
             }

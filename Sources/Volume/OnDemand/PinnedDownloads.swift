@@ -74,7 +74,7 @@ final class PinnedDownloads: Sendable {
         if let known = state.withLock({ $0.absent }), known.transactions == transactions {
             return known.files
         }
-        let files = try volume.downloads.hasPins() ? try volume.downloads.absentPinned() : []
+        let files = try volume.downloads.absentPinned()
         state.withLock { $0.absent = (files, transactions) }
         return files
     }

@@ -49,6 +49,7 @@ package final class IgnoreFile: Sendable {
             return ""
         }
         guard FileSnapshot(try file.status()).isFile else { return "" }
+        guard PlaceholderMark(of: file.raw) == nil else { throw Errno(ENODATA) }
         let bytes = UnsafeMutableRawBufferPointer.allocate(
             byteCount: IgnoreFile.sizeMax, alignment: 16)
         defer { bytes.deallocate() }

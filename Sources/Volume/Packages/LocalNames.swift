@@ -11,7 +11,7 @@ package struct LocalNames: Sendable {
     /// Patterns with a slash. They are compared with the path from the root.
     private var paths: [Pattern] = []
 
-    package static let fileName = ".concordignore"
+    package static let fileName = SettingsFile.ignored.rawValue
     /// The end of the name under which `fsctl restore` writes a file before it takes its place.
     package static let restorePartEnd = ".concord-restore.part"
 
