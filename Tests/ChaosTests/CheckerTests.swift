@@ -122,6 +122,22 @@ import Testing
         #expect(unreadable(.version, "lost", fault: "sign-in-elsewhere", of: "dev0") == [])
         #expect(unreadable(.version, "lost", fault: "roll-back", of: "dev1") == [.unreadable])
         #expect(unreadable(.version, "lost", fault: "kill") == [.unreadable])
+        // The same where one device alone works.
+        func own(_ fault: String) -> [Violation.Kind] {
+            var told = HandWrittenHistory()
+            told.save("dev0", "own0/a", "A1")
+            told.act("dev0", "evict own0/a")
+            told.add(.fault, "hub") { $0.verb = [fault] }
+            for actor in ["dev0", "dev1"] {
+                told.add(.item, actor) {
+                    ($0.path, $0.detail, $0.outcome) = ("own0/a", "file 644", "EIO")
+                }
+            }
+            told.settle()
+            return told.violations
+        }
+        #expect(own("roll-back") == [])
+        #expect(own("kill").contains(.unreadable))
     }
 
     /// A doctor says it after the round, and as often as it is asked.
