@@ -65,7 +65,7 @@ struct PinTests {
                 #expect(refusal.status != 0 && refusal.errors.contains("stays on each device"))
             }
             #expect(try fleet.names(0) == [".concordattributes", ".concordignore", "a"])
-            try Programs.fsctl("evict", other.path).run()
+            _ = try Programs.fsctl("evict", other.path).run()
             #expect(try isHere(".concordattributes") && isHere(".concordignore"))
             try fleet.expectSound()
         }
