@@ -67,6 +67,7 @@ struct PinTests {
             #expect(try fleet.names(0) == [".concordattributes", ".concordignore", "a"])
             _ = try Programs.fsctl("evict", other.path).run()
             #expect(try isHere(".concordattributes") && isHere(".concordignore"))
+            try fleet.shell(1, "rm b.private")
             try fleet.expectSound()
         }
     }

@@ -48,8 +48,7 @@ extension Reader {
     }
 
     package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
-        if let pin = try decidingPin(for: key), pin.isPinned { return true }
-        return try SettingsFile.isOne(key, in: self)
+        try SettingsFile.isOne(key, in: self) ? true : decidingPin(for: key)?.isPinned ?? false
     }
 }
 

@@ -96,8 +96,8 @@ final class ContentUploads: EnginePart {
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
     }
 
-    /// Forgets the versions that are no longer to be sent: the hub has got them from another device,
-    /// or has something newer.
+    /// Forgets the versions that are no longer to be sent: another device has sent them, or the hub
+    /// has something newer.
     ///
     /// - Parameter drafts: All that is to be sent.
     func keep(_ drafts: [KeyedDraft]) {
