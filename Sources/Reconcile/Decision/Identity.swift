@@ -62,4 +62,8 @@ package struct Moment: Hashable, Sendable, Comparable {
     package static func < (a: Moment, b: Moment) -> Bool {
         (a.time, a.device.high, a.device.low) < (b.time, b.device.high, b.device.low)
     }
+
+    /// The time that a change gets which comes directly before one of this time, or repeats one of
+    /// another device. In nanoseconds, as `time`.
+    static func before(_ time: Int64) -> Int64 { max(time, .min + 1) - 1 }
 }

@@ -76,7 +76,7 @@ struct ChangeDates {
         if isWhereAgreed, let agreed, let moment = agreed.placedAt {
             let time = moment.time(repeatedBy: device)
             let isFinal = agreed.image.isAt(placement)
-            return isFinal ? time : max(time, .min + 1) - 1
+            return isFinal ? time : Moment.before(time)
         }
         if agreed == nil, times.placed == nil, let known = before?.placedAt {
             return known.time(repeatedBy: device)
@@ -114,7 +114,7 @@ extension Moment {
     /// The time of a change that another device has made and this one repeats. It is never newer
     /// than the change itself: of two moments with one time, the device decides.
     fileprivate func time(repeatedBy other: Identifier) -> Int64 {
-        other == device ? time : max(time, .min + 1) - 1
+        other == device ? time : Moment.before(time)
     }
 
     /// Makes it newer than the placement in an agreement, if that is another one.

@@ -172,14 +172,14 @@ package struct ItemComparison: Sendable {
         else { return (false, []) }
         let times = try table.changeTimes(id)
         // Another device that has repeated the change gave it a time one nanosecond before.
-        let isPlacementLost = base.placedAt.map { state.placedAt.time < max($0.time, 1) - 1 }
+        let isPlacementLost = base.placedAt.map { state.placedAt.time < Moment.before($0.time) }
         let isOwn = base.image.isAt(local) || times.placed != nil
         let attributes = base.attributedAt.filter { name, moment in
             let known = state.attributes[name]?.moment.time
             return
                 (base.image.attributes[name] == local.attributes[name]
                 || times.attributes != nil)
-                && known.map { $0 < max(moment.time, 1) - 1 } ?? true
+                && known.map { $0 < Moment.before(moment.time) } ?? true
         }
         return ((isPlacementLost ?? false) && isOwn, Set(attributes.keys))
     }
