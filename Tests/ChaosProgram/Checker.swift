@@ -97,12 +97,14 @@ struct Checker {
                 isOwed(event, promised[content] ?? [], index),
                 held[event.actor]?.contains(content) != true
             else { continue }
-            if isRolledBack(event.actor, after: index) {
+            // A fault is told when it begins, and a save may end before it has happened.
+            let began = beginning(of: event, at: index)
+            if isRolledBack(event.actor, after: began) {
                 // An older store knows only those later contents that were promised to be at the
                 // hub, and gets from there only the last ones of a file.
                 let isPromised = promised[content]?.contains { $0.detail == "hub" } == true
                 if !isPromised || isKept(content, index, all) { continue }
-            } else if events[index...].contains(where: { $0.losesState(of: event.actor) }) {
+            } else if events[began...].contains(where: { $0.losesState(of: event.actor) }) {
                 // A loss of power takes only what was not promised to be on the disk.
                 if promised[content] == nil { continue }
             }
@@ -168,6 +170,12 @@ struct Checker {
             $0.kind == .did && $0.isOK && $0.verb.map(Checker.writes) == true
                 && $0.path?.prefix { $0 != "/" } == directory
         }
+    }
+
+    private func beginning(of event: Event, at index: Int) -> Int {
+        events[..<index].lastIndex {
+            $0.kind == .began && $0.actor == event.actor && $0.action == event.action
+        } ?? index
     }
 
     private func isRolledBack(_ actor: String, after index: Int) -> Bool {

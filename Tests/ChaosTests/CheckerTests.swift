@@ -288,6 +288,19 @@ import Testing
         }
         #expect(told("disk") == [])
         #expect(told("hub") == [.lost])
+        // The save ends while the device is about to be rolled back.
+        let overlapping = clean {
+            let verb = ["save", "shared/b", "replace", "4000", "unsynced"]
+            for kind in [Event.Kind.began, .fault, .did] {
+                $0.add(kind, "dev1") {
+                    ($0.verb, $0.action) = kind == .fault ? (["roll-back"], nil) : (verb, 77)
+                    guard kind != .fault else { return }
+                    ($0.path, $0.content, $0.writers) = ("shared/b", "B3", "B3")
+                    $0.outcome = kind == .did ? "ok" : nil
+                }
+            }
+        }
+        #expect(overlapping.violations == [])
         // The hub tells the device only the last of the versions that were made from each other.
         func replaced(_ base: String?, keeps isKept: Bool) -> [Violation.Kind] {
             clean {

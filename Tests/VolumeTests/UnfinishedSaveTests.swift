@@ -119,9 +119,16 @@ struct UnfinishedSaveTests {
         } else {
             #expect(after == before)
             #expect(tree.contents(how.file) == held)
-            for _ in 0..<2 {
+            var place = how.document
+            for next in [how.document, how.document == "a" ? "q" : "q.pages", how.document] {
+                if next != place { try tree.rename(place, next, by: program) }
+                place = next
+                #expect(tree.quiet())
                 let problems = try VolumeStatus(of: tree.volume).problems
-                #expect(problems.contains { $0.contains("the machine stopped") })
+                #expect(
+                    problems.contains {
+                        $0.hasPrefix("\(place) ") && $0.contains("the machine stopped")
+                    })
                 // The file is as it was when it was looked at, and is not looked at again.
                 try tree.remount()
                 #expect(tree.quiet())

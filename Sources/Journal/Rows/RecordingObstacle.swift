@@ -4,8 +4,8 @@ import Model
 package struct RecordingObstacle: Hashable, Sendable {
     /// The document's key.
     package var item: Int64
-    /// A sentence for people.
-    package var text: String
+    /// What people are told of it, after its path.
+    package var words: String
 }
 
 // One row of `meta` each.
@@ -18,19 +18,19 @@ extension RecordingObstacle {
             "SELECT key, value FROM meta WHERE key GLOB ?", [.text(prefix + "*")]
         ) { ($0.text(0), $0.text(1)) }
         var found: [RecordingObstacle] = []
-        for (key, text) in rows {
+        for (key, words) in rows {
             guard let item = Int64(key.dropFirst(prefix.count)),
                 try reader.item(item)?.deleted == nil
             else { continue }
-            found.append(RecordingObstacle(item: item, text: text))
+            found.append(RecordingObstacle(item: item, words: words))
         }
         return found
     }
 
     /// Notes the obstacle to a document, or that there is none any more.
     package static func set(
-        _ text: String?, for item: Int64, _ t: Transaction
+        _ words: String?, for item: Int64, _ t: Transaction
     ) throws(VolumeError) {
-        try t.set("\(prefix)\(item)", to: text)
+        try t.set("\(prefix)\(item)", to: words)
     }
 }

@@ -183,7 +183,7 @@ package struct DocumentSafety: Sendable {
             where mayKnow(found.path) {
                 guard let item = try items.item(at: found.path, reader) else { continue }
                 if let problem = problems[VersionRecorder.logProblem + "\(item.key)"] {
-                    return problem
+                    return try problem.sentence(reader)
                 }
             }
             return nil

@@ -19,9 +19,8 @@ struct LostContents {
     {
         try note(
             snapshot, in: &recording,
-            obstacle: "\(writer.shown(recording.item)) was saved shortly before the machine "
-                + "stopped, and the save did not reach the disk: the file holds only zeros, which "
-                + "are not among its versions.",
+            obstacle: "was saved shortly before the machine stopped, and the save did not reach "
+                + "the disk: the file holds only zeros, which are not among its versions.",
             canShowLastVersion: canShowLastVersion)
     }
 
@@ -34,9 +33,8 @@ struct LostContents {
     ) throws(VolumeError) -> Bool {
         try note(
             snapshot, in: &recording,
-            obstacle: "\(writer.shown(recording.item)) was written shortly before the machine "
-                + "stopped, and not all of it reached the disk: its end holds zeros. It gets no "
-                + "new version until it is saved."
+            obstacle: "was written shortly before the machine stopped, and not all of it reached "
+                + "the disk: its end holds zeros. It gets no new version until it is saved."
         ) { item throws(VolumeError) in
             guard let current = try writer.version(item.current, of: item),
                 let size = Int64(exactly: current.size), size < snapshot.size
@@ -53,12 +51,11 @@ struct LostContents {
         }
     }
 
-    /// What people are told of a file that holds a part of a save.
-    static func unfinished(_ path: String) -> String {
-        "\(path) was being saved when the machine stopped, so it may hold only a part of what was "
-            + "to be saved. It gets no new version until it is saved; `fsctl restore` shows an "
-            + "earlier version."
-    }
+    /// What people are told of a file that holds a part of a save. This follows its path.
+    static let unfinished =
+        "was being saved when the machine stopped, so it may hold only a part of what was to be "
+        + "saved. It gets no new version until it is saved; `fsctl restore` shows an earlier "
+        + "version."
 
     /// The digest of a file's content if it had this size.
     static func content(of file: Int32, size: Int64) throws(VolumeError) -> Digest {

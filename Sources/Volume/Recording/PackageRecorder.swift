@@ -57,9 +57,9 @@ struct PackageRecorder {
             recording.item.changed = max(1, live.snapshot.changed)
             if !isShownAgain {
                 recording.obstacle =
-                    "\(writer.shown(item)) has no new version: \(destroyed) in it was saved "
-                    + "shortly before the machine stopped, and not all of the save reached the "
-                    + "disk. Save or remove it to end this."
+                    "has no new version: \(destroyed) in it was saved shortly before the machine "
+                    + "stopped, and not all of the save reached the disk. Save or remove it to end "
+                    + "this."
             }
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {

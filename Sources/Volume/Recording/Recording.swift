@@ -29,7 +29,8 @@ struct Recording {
     /// A message for people once this is committed. It would be premature before, because a change
     /// in the meantime may be the cause.
     var problem: String?
-    /// Why the file as it is gets no version, which ends when it is saved.
+    /// Why the file as it is gets no version, which ends when it is saved: words that follow its
+    /// path.
     var obstacle: String?
 }
 

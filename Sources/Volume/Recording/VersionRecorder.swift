@@ -157,7 +157,9 @@ struct VersionRecorder {
         if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
         if let problem = recording.problem { reports.tell("bytes of \(key)", problem) }
         if let obstacle = recording.obstacle {
-            reports.tell(VersionRecorder.obstacleProblem + "\(key)", obstacle)
+            reports.tell(
+                VersionRecorder.obstacleProblem + "\(key)", of: key,
+                at: writer.shown(recording.item), obstacle)
         } else {
             reports.untell(VersionRecorder.obstacleProblem + "\(key)")
         }
@@ -290,10 +292,10 @@ struct VersionRecorder {
         let subject = VersionRecorder.logProblem + "\(item.key)"
         guard let log else { return reports.untell(subject) }
         reports.tell(
-            subject,
-            "\(writer.shown(item)) is neither recorded nor replaced by other devices' changes, "
-                + "because its database log \(log) holds changes that are not in it. To end "
-                + "this, open and close it with the program that made it.")
+            subject, of: item.key, at: writer.shown(item),
+            "is neither recorded nor replaced by other devices' changes, because its database log "
+                + "\(log) holds changes that are not in it. To end this, open and close it with "
+                + "the program that made it.")
     }
 
     /// The name shows something else: an event about that is still to come, or the tree was changed
@@ -404,8 +406,7 @@ struct VersionRecorder {
             recording.item.inPlace += 1
         }
         if live.isUnfinished {
-            recording.obstacle = LostContents.unfinished(
-                writer.shown(recording.item))
+            recording.obstacle = LostContents.unfinished
             return current
         }
         let protection = Protection(of: live.descriptor.raw)

@@ -16,10 +16,18 @@ final class RecorderReports: Sendable {
 
     /// Reports a problem. It is logged only if it is new.
     func tell(_ subject: String, _ message: String) {
-        let isNew = current.withLock {
-            $0.problems.updateValue(message, forKey: subject) != message
+        if isNew(subject, RecorderProblem(words: message)) { log.error("\(message)") }
+    }
+
+    /// Reports a problem with a document that is at this path now. The words follow the path.
+    func tell(_ subject: String, of document: Int64, at path: String, _ words: String) {
+        if isNew(subject, RecorderProblem(document: document, words: words)) {
+            log.error("\(path) \(words)")
         }
-        if isNew { log.error("\(message)") }
+    }
+
+    private func isNew(_ subject: String, _ problem: RecorderProblem) -> Bool {
+        current.withLock { $0.problems.updateValue(problem, forKey: subject) != problem }
     }
 
     func untell(_ subject: String) {

@@ -1,4 +1,5 @@
 import Glibc
+import Journal
 import Model
 
 /// A tombstone: a name that a program took away from a document and may give back to it.
@@ -146,10 +147,23 @@ struct RecorderReport: Sendable {
     var scannedItems = 0
     /// The number of documents that are missing from the tree and not treated as deleted.
     var missing = 0
-    /// Messages by subject, so that each is logged once.
-    var problems: [String: String] = [:]
+    /// By subject, so that each is logged once.
+    var problems: [String: RecorderProblem] = [:]
     /// A message about versions removed for want of space, which is intended and not a problem.
     var letGo: String?
+}
+
+/// A sentence for people.
+struct RecorderProblem: Hashable, Sendable {
+    /// The key of the document with whose path the sentence begins. The path is found when the
+    /// sentence is shown, because the document may be moved.
+    var document: Int64?
+    var words: String
+
+    func sentence(_ reader: Reader) throws(VolumeError) -> String {
+        guard let document, let path = try reader.path(of: document) else { return words }
+        return "\(path.shown) \(words)"
+    }
 }
 
 /// The documents that a caller waits for.

@@ -374,7 +374,7 @@ extension Examination {
         var examination = Examination(
             tree: volume.root, stash: volume.stash, journal: volume.journal, packs: volume.packs,
             repairs: repair, progress: progress)
-        let rebuilt = recorder.reports.report.problems["parts"]
+        let rebuilt = recorder.reports.report.problems["parts"]?.words
         let notes = rebuilt.map { [Finding(severity: .note, subject: "store", message: $0)] } ?? []
         return notes + examination.run()
     }

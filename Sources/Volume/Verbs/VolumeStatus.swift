@@ -34,11 +34,14 @@ package struct VolumeStatus: Sendable {
 extension VolumeStatus {
     package init(of volume: Volume) throws(VolumeError) {
         var report = volume.recorder.reports.report
-        report.problems.merge(report.losses) { $1 }
-        let counts = try volume.journal.read { reader in
+        report.problems.merge(report.losses.mapValues { RecorderProblem(words: $0) }) { $1 }
+        let counts = try volume.journal.read { [report] reader in
             (
                 items: try reader.itemCount(), documents: try reader.documentCount(),
-                versions: try reader.versionCount()
+                versions: try reader.versionCount(),
+                problems: try report.problems.sorted { $0.key < $1.key }.map { (_, problem) in
+                    try problem.sentence(reader)
+                }
             )
         }
         (name, store) = (volume.identity.name, volume.identity.store)
@@ -56,7 +59,7 @@ extension VolumeStatus {
         }
         storeBytes = Int64(volume.packs.bytes()) + stashBytes + journalBytes + reserveBytes
         freeableBytes = volume.freeableBytes
-        problems = report.problems.sorted { $0.key < $1.key }.map(\.value)
+        problems = counts.problems
         notices = [report.letGo, volume.pinned.notice].compactMap(\.self)
     }
 
