@@ -242,7 +242,7 @@ struct Checker {
                 || (event.kind == .did && event.isOK
                     && ["read", "hold", "visit"].contains(event.verb?.first))
             guard isSeen, let content = event.content, !written.contains(content),
-                event.path.map(Database.isNamed) != true
+                event.path.map({ Database.isNamed($0) || Database.isLog($0) }) != true
             else { continue }
             if event.detail?.hasPrefix("symlink") == true { continue }
             let writers = event.writers ?? ""
