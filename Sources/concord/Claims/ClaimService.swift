@@ -32,8 +32,8 @@ final class ClaimService: Sendable {
             let id = try claimID(request, client)
             client.reply(request)
             clients.withLock { _ = $0[client.number]?.downloading.remove(id) }
-            arbiter.step(.cancelled(id))
             everywhere.cancel(id)
+            arbiter.step(.cancelled(id))
         case .moved: try move(request, client)
         case .present: try present(request, client, clientSession)
         case .retire:

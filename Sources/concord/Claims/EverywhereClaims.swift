@@ -13,6 +13,7 @@ final class EverywhereClaims: Sendable {
         let claim: EverywhereClaim
         /// Refuses the request; nil when it was answered.
         var refuse: (@Sendable (VolumeError) -> Void)?
+        var isCancelled = false
     }
 
     private let entries = Mutex<[ClaimID: Entry]>([:])
@@ -32,9 +33,11 @@ final class EverywhereClaims: Sendable {
             service.forget(number.claim, client)
             client.refuse(request, failure)
         }
-        let ask: @Sendable () -> Void = {
+        let ask: @Sendable () -> Void = { [self] in
             guard isHeld() else { return }
             goOn()
+            // If it was cancelled at this moment, the arbiter did not know the claim yet.
+            if isCancelled(number.id) { service.arbiter.step(.cancelled(number.id)) }
             // If the client disconnected at this moment, nobody else ends the claim.
             if isHeld() { return }
             service.arbiter.step(.cancelled(number.id))
@@ -69,6 +72,13 @@ final class EverywhereClaims: Sendable {
         entries.withLock { $0.removeValue(forKey: id) }?.claim.end()
     }
 
-    /// Refuses a claim that is not granted yet.
-    func cancel(_ id: ClaimID) { takeRefusal(id)?(Refusal.cancelled.error) }
+    private func isCancelled(_ id: ClaimID) -> Bool {
+        entries.withLock { $0[id]?.isCancelled ?? false }
+    }
+
+    /// Refuses a claim that the hub has not granted yet. To be called before the arbiter is told.
+    func cancel(_ id: ClaimID) {
+        entries.withLock { $0[id]?.isCancelled = true }
+        takeRefusal(id)?(Refusal.cancelled.error)
+    }
 }
