@@ -19,10 +19,10 @@ extension RecordingObstacle {
         ) { ($0.text(0), $0.text(1)) }
         var found: [RecordingObstacle] = []
         for (key, words) in rows {
-            guard let item = Int64(key.dropFirst(prefix.count)),
-                try reader.item(item)?.deleted == nil
+            guard let key = Int64(key.dropFirst(prefix.count)), let item = try reader.item(key),
+                item.deleted == nil
             else { continue }
-            found.append(RecordingObstacle(item: item, words: words))
+            found.append(RecordingObstacle(item: key, words: words))
         }
         return found
     }
