@@ -53,7 +53,7 @@ final class ChangeSender: EnginePart {
         if !isFull {
             held.keep(waiting.union(found.lazy.map(\.key)))
             try outbox.refusals.keep(waiting.union(examined.found.lazy.map(\.key)))
-            if waiting.isEmpty { uploads.keep(examined.found) }
+            if waiting.isEmpty { uploads.keep(examined.found, examined: now) }
         }
         for keyed in examined.leaving { held.noteLeaving(keyed) }
         let isNew = held.hold(found + examined.leaving.filter(\.draft.isDeletion), now: now)

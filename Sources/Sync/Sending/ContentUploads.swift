@@ -100,13 +100,13 @@ final class ContentUploads: EnginePart {
     /// has something newer.
     ///
     /// - Parameter drafts: All that is to be sent.
-    func keep(_ drafts: [KeyedDraft]) {
+    func keep(_ drafts: [KeyedDraft], examined: Int64) {
         guard !failedUploads.isEmpty else { return }
         var paths: [Identifier: String] = [:]
         for keyed in drafts {
-            for id in keyed.draft.revisions + keyed.draft.heldBack { paths[id] = keyed.path }
+            for id in keyed.draft.revisions { paths[id] = keyed.path }
         }
-        let past = failedUploads.keep(paths)
+        let past = failedUploads.keep(paths, examined: examined)
         let own = [ContentUploads.unreadable, ContentUploads.overQuota]
         state.withLock { state in
             for path in past where state.problems[path].map(own.contains) ?? false {

@@ -57,12 +57,15 @@ struct FailedUploads {
         return !past.isEmpty
     }
 
-    /// Removes the versions that are no longer to be sent, or only from another path, and returns
-    /// the paths of their documents.
+    /// Removes the versions that were due when the drafts were examined and are in none of them any
+    /// more, or only at another path. A conflict version that is held back is in none while it
+    /// waits. Returns the paths of the documents.
     ///
     /// - Parameter paths: The path of each version that is to be sent.
-    mutating func keep(_ paths: [Identifier: String]) -> [String] {
-        let past = failures.filter { paths[$0.key] != $0.value.path }
+    mutating func keep(_ paths: [Identifier: String], examined: Int64) -> [String] {
+        let past = failures.filter {
+            $0.value.until <= examined && paths[$0.key] != $0.value.path
+        }
         for revision in past.keys { failures[revision] = nil }
         return past.values.map(\.path)
     }
