@@ -25,7 +25,7 @@ import Testing
         #expect(try tree.texts("other") == ["one", "two"])
         #expect(recorder.catchUp(with: .path(names("huge")), timeoutSeconds: 20))
         #expect(try tree.item("huge")?.latest == 1)
-        let problems = recorder.reports.report.problems.values.joined()
+        let problems = recorder.reports.report.problems.values.map(\.words).joined()
         #expect(problems.contains("larger than"), "\(problems)")
         try tree.truncate("huge", to: 12, by: program)
         #expect(tree.quiet())

@@ -160,7 +160,7 @@ import Testing
         }
         #expect(try packageVersions(tree) == [["a": "one", "b": "beside"]])
         let problems = tree.volume.recorder.reports.report.problems
-        #expect(problems.values.contains { $0.contains("a in it") }, "\(problems)")
+        #expect(problems.values.contains { $0.words.contains("a in it") }, "\(problems)")
         try tree.save("Doc.rtfd/b", "new", by: program)
         #expect(tree.quiet())
         #expect(try packageVersions(tree) == [["a": "one", "b": "beside"]])
