@@ -106,7 +106,8 @@ extension TrapTests {
                 let contents = try reachableContents(in: fleet.devices[index].path).map {
                     String(decoding: $0, as: UTF8.self)
                 }
-                #expect(contents.contains(before) && contents.contains(text))
+                #expect(contents.contains(before), "on device \(index)")
+                #expect(contents.contains(text), "on device \(index)")
                 if how != .linked { #expect(contents.contains { $0.hasPrefix("HELD") }) }
                 if step == .replace || step == .merge {
                     #expect(contents.contains { $0.contains("eighteen") })
