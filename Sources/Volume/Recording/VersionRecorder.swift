@@ -351,8 +351,9 @@ struct VersionRecorder {
 
     /// Makes a conflict version of contents that were replaced by a program that had not seen them.
     /// If they are the current version already, that one becomes a conflict version together with
-    /// the next current one, or, if that cannot be recorded yet, a copy of it does. Returns false
-    /// if they had been seen.
+    /// the next current one. A copy of it does if that one cannot be recorded yet, or if only a
+    /// person may merge the two: the device that made a version may merge it, and only this device
+    /// knows that it must not. Returns false if they had been seen.
     private func keepUnseen(
         _ cut: CutPriorContent, _ protection: Protection, _ current: Version?, _ live: LiveFile?,
         _ recording: inout Recording
@@ -364,7 +365,7 @@ struct VersionRecorder {
             if base == nil {
                 base = try writer.version(current.parents.first, of: recording.item)
             }
-            if let live, !live.isUnfinished {
+            if let live, !live.isUnfinished, !cut.prior.mergesOnlyManually {
                 conflict = current.id
                 recording.unseen = (conflict, base)
                 recording.protect(current, as: protection)
