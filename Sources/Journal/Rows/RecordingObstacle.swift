@@ -1,10 +1,10 @@
 import Model
 
 /// Why a document gets no version of the contents that it has now, until it is saved again.
-package struct RecordingObstacle: Hashable, Sendable {
-    /// The document's key.
-    package var item: Int64
-    /// What people are told of it, after its path.
+package struct RecordingObstacle: Sendable {
+    /// The document.
+    package var item: Item
+    /// The rest of a sentence for people that begins with the document's path.
     package var words: String
 }
 
@@ -22,7 +22,7 @@ extension RecordingObstacle {
             guard let key = Int64(key.dropFirst(prefix.count)), let item = try reader.item(key),
                 item.deleted == nil
             else { continue }
-            found.append(RecordingObstacle(item: key, words: words))
+            found.append(RecordingObstacle(item: item, words: words))
         }
         return found
     }

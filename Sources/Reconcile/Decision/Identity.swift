@@ -63,7 +63,8 @@ package struct Moment: Hashable, Sendable, Comparable {
         (a.time, a.device.high, a.device.low) < (b.time, b.device.high, b.device.low)
     }
 
-    /// The time that a change gets which comes directly before one of this time, or repeats one of
-    /// another device. In nanoseconds, as `time`.
+    /// Returns the time one nanosecond before this one, in nanoseconds since 1970. A change gets it
+    /// if it repeats another device's change of this time, or must come directly before a change of
+    /// this time.
     static func before(_ time: Int64) -> Int64 { max(time, .min + 1) - 1 }
 }

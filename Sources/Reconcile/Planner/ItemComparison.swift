@@ -194,7 +194,8 @@ package struct ItemComparison: Sendable {
         // Parents that are conflict versions are kept, so that this version replaces them.
         let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
         var parent = try arrived(before: id, base?.revision, of: item, &table)
-        // A program replaced the agreed version that had not seen it, so it is a conflict version.
+        // If a program that had not seen the agreed version replaced it, the agreed version is a
+        // conflict version, and the new one was not made from it.
         let isApart = base?.revision.map(local.conflicts.contains) ?? false
         if !isApart || bugs.contains(.replacesWhatWasNotSeen) { parent = parent ?? base?.revision }
         let agreed = [parent].compactMap(\.self) + (base?.conflicts ?? [])

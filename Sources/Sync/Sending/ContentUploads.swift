@@ -99,7 +99,9 @@ final class ContentUploads: EnginePart {
     /// Forgets the versions that are no longer to be sent: another device has sent them, or the hub
     /// has something newer.
     ///
-    /// - Parameter drafts: All that is to be sent.
+    /// - Parameters:
+    ///   - drafts: All that is to be sent.
+    ///   - examined: When the drafts were examined, in monotonic nanoseconds.
     func keep(_ drafts: [KeyedDraft], examined: Int64) {
         guard !failedUploads.isEmpty else { return }
         var paths: [Identifier: String] = [:]

@@ -57,11 +57,13 @@ struct FailedUploads {
         return !past.isEmpty
     }
 
-    /// Removes the versions that were due when the drafts were examined and are in none of them any
-    /// more, or only at another path. A conflict version that is held back is in none while it
-    /// waits. Returns the paths of the documents.
+    /// Removes each version that was due for another attempt and is no longer to be sent, or is to
+    /// be sent from another path. A version that still waits stays, because a conflict version that
+    /// is held back is in no draft while it waits. Returns the paths of the removed versions.
     ///
-    /// - Parameter paths: The path of each version that is to be sent.
+    /// - Parameters:
+    ///   - paths: The path of each version that is to be sent.
+    ///   - examined: When the drafts were examined, in monotonic nanoseconds.
     mutating func keep(_ paths: [Identifier: String], examined: Int64) -> [String] {
         let past = failures.filter {
             $0.value.until <= examined && paths[$0.key] != $0.value.path

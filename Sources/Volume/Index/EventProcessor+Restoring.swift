@@ -27,10 +27,10 @@ extension EventProcessor {
             if backlog.isEmpty { events.forgetTaken() }
             // These documents are not recorded again before they change.
             for obstacle in try writer.look({ try RecordingObstacle.all(in: $0) }) {
-                let path = try writer.look { try $0.path(of: obstacle.item)?.shown ?? "" }
+                let key = obstacle.item.key
                 reports.tell(
-                    VersionRecorder.obstacleProblem + "\(obstacle.item)", of: obstacle.item,
-                    at: path, obstacle.words)
+                    VersionRecorder.obstacleProblem + "\(key)", of: key,
+                    at: writer.shown(obstacle.item), obstacle.words)
             }
         } catch {
             reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")

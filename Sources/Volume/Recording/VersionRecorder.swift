@@ -118,17 +118,16 @@ struct VersionRecorder {
             try t.insert(version, of: item.key, manifest: manifest)
         }
         if !recording.apart.isEmpty { try ManualMergeVersions.add(recording.apart, t) }
+        try RecordingObstacle.set(recording.obstacle, for: item.key, t)
         if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
             recording.versions.isEmpty, try t.versions(of: item.key).isEmpty,
             try !t.isParent(item), try mayRemoveRow(item, t)
         {
             // There is nothing to keep.
-            try RecordingObstacle.set(nil, for: item.key, t)
             try t.removeRow(item.key)
             return
         }
         try t.update(item)
-        try RecordingObstacle.set(recording.obstacle, for: item.key, t)
         try commitAbsence(recording, t)
     }
 
@@ -350,10 +349,11 @@ struct VersionRecorder {
     }
 
     /// Makes a conflict version of contents that were replaced by a program that had not seen them.
-    /// If they are the current version already, that one becomes a conflict version together with
-    /// the next current one. A copy of it does if that one cannot be recorded yet, or if only a
-    /// person may merge the two: the device that made a version may merge it, and only this device
-    /// knows that it must not. Returns false if they had been seen.
+    /// If the current version has these contents, it becomes the conflict version when the next
+    /// current version is made. In two cases a copy of it becomes the conflict version instead: if
+    /// the document's new contents cannot be recorded yet, and if only a person may merge the two.
+    /// Another device may have made the current version, and would merge it by itself, because only
+    /// this device knows that it must not. Returns false if the contents had been seen.
     private func keepUnseen(
         _ cut: CutPriorContent, _ protection: Protection, _ current: Version?, _ live: LiveFile?,
         _ recording: inout Recording
