@@ -42,7 +42,7 @@ struct DeviceStatus {
         if open.isEmpty && state == "up" && head == cursor && !isScanning { return nil }
         let reasons = [
             hub["reason"] as? String ?? "", "\(hub["problems"] ?? "")", "\(hub["waiting"] ?? "")",
-            "\(report["problems"] ?? "")",
+            "\(report["problems"] ?? "")", "\(report["notices"] ?? "")",
         ]
         return "\(open.joined(separator: ", ")), hub \(state), \(cursor) of \(head)"
             + (isScanning ? ", scanning" : "") + " " + reasons.joined(separator: " ")

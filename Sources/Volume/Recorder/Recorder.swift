@@ -372,7 +372,10 @@ package final class Recorder: @unchecked Sendable {
 
     private func publish() {
         let taken = events.taken
+        let waiting = state.pending.waiting(
+            seconds: settings.waitNoticeSeconds, atMost: 10)
         reports.change {
+            $0.waiting = waiting
             $0.eventsTaken = taken
             $0.pending =
                 state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1)

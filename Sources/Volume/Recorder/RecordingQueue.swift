@@ -61,13 +61,13 @@ final class RecordingQueue {
             if case .deleted = subject {
                 let deleted = try? writer.journal.read { try $0.deletedItems(in: item.key) }
                 let keys = (deleted ?? []).map(\.key).filter { writer.state.pending[$0] != nil }
-                for key in keys { writer.state.pending[key]?.since = 0 }
+                for key in keys { writer.state.pending[key]?.isAwaited = true }
                 if !keys.isEmpty { recordNow(keys) }
             } else if item.kind == .directory {
                 recordAll()
             } else if writer.state.pending[item.key] != nil || item.changed == 0 {
                 // Prior contents need not wait for the writer of the present contents.
-                writer.state.pending[item.key]?.since = 0
+                writer.state.pending[item.key]?.isAwaited = true
                 recordNow([item.key])
             }
         }

@@ -125,7 +125,7 @@ final class ContentReader {
         if snapshot.size > settings.largeBytes {
             if closing.isLastWork { return .busy }
             // A caller waits for the document, so it does not pause.
-            let isUrgent = work.since == 0
+            let isUrgent = work.isAwaited
             cut = try large.chunks(of: descriptor.raw, snapshot, isUrgent: isUrgent) {
                 [isReady, key = item.key] in isReady.current?(key)
             }

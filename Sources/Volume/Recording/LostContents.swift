@@ -74,7 +74,7 @@ struct LostContents {
         }
         if try canShowLastVersion(recording.item) {
             notShown.current?(recording.item.key)
-            writer.state.pending.postpone(recording.item.key)
+            writer.state.pending.postpone(recording.item.key, because: .showsLastVersion)
             return false
         }
         recording.item.size = UInt64(snapshot.size)

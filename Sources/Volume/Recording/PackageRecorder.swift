@@ -24,7 +24,7 @@ struct PackageRecorder {
         _ item: Item, _ work: PendingDocument, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) -> Recording? {
         guard space.fits(work, item.key) else {
-            writer.state.pending.postpone(item.key)
+            writer.state.pending.postpone(item.key, because: .lacksSpace)
             return nil
         }
         let prior = try writer.look { reader in
@@ -35,7 +35,7 @@ struct PackageRecorder {
         var isShownAgain = false
         if item.deleted == nil {
             guard let cut = try cutPackage(item, prior) else {
-                writer.state.pending.postpone(item.key)
+                writer.state.pending.postpone(item.key, because: .isWritten)
                 if work.attempts > 8, !placeholders.contains(item.key) { writer.startScan() }
                 return nil
             }
@@ -43,7 +43,7 @@ struct PackageRecorder {
             isShownAgain = !cut.shownAgain.isEmpty && !work.priorContents.isEmpty
             if try canShowAgain(cut.shownAgain, item, work) {
                 contents.lost.notShown.current?(item.key)
-                writer.state.pending.postpone(item.key)
+                writer.state.pending.postpone(item.key, because: .showsLastVersion)
                 return nil
             }
             live = cut

@@ -146,7 +146,8 @@ struct VersionRecorder {
         } else {
             writer.state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { writer.state.pending[key]?.save = nil }
-            writer.state.pending.postpone(key)
+            writer.state.pending.postpone(
+                key, because: recording.isLiveDeferred ? .isWritten : .isPartlyRecorded)
         }
     }
 
@@ -206,7 +207,7 @@ struct VersionRecorder {
         } catch {
             if error.code == .full { throw error }
             if error.code != .busy { reports.tell("document \(key)", error.message) }
-            writer.state.pending.postpone(key)
+            writer.state.pending.postpone(key, because: error.code == .busy ? .isWritten : .failed)
             return nil
         }
     }
@@ -224,14 +225,18 @@ struct VersionRecorder {
                 // What a program has open would be stored in the packs too, because it may change
                 // unseen. Nothing gives way for that.
                 if file.isHeld, room.shortage(for: file.snapshot.size) > 0 {
-                    guard defersLiveContents(item, work, &recording) else { return nil }
+                    guard defersLiveContents(item, work, &recording, because: .isWritten) else {
+                        return nil
+                    }
                 } else {
                     live = file
                 }
             case .logged(let found):
                 tell(item, of: found)
                 log = found
-                guard defersLiveContents(item, work, &recording) else { return nil }
+                guard defersLiveContents(item, work, &recording, because: .hasDatabaseLog) else {
+                    return nil
+                }
             case .gone: return notFound(item, work)
             case .absent(let found): try noteAbsent(found, in: &recording)
             case .destroyed(let snapshot):
@@ -243,23 +248,25 @@ struct VersionRecorder {
                         found.descriptor.raw, found.snapshot, in: &recording)
                 else { return nil }
             case .busy:
-                guard defersLiveContents(item, work, &recording) else { return nil }
+                guard defersLiveContents(item, work, &recording, because: .isWritten) else {
+                    return nil
+                }
             }
         }
         tell(item, of: log)
         guard space.fits(work, item.key) else {
-            writer.state.pending.postpone(item.key)
+            writer.state.pending.postpone(item.key, because: .lacksSpace)
             return nil
         }
         guard let priorContents = try contents.openPriorContents(&recording, live) else {
-            writer.state.pending.postpone(item.key)
+            writer.state.pending.postpone(item.key, because: .isReplaced)
             return nil
         }
         try addVersions(&recording, priorContents, live)
         try chunks.keepBytes(&recording, priorContents, live, &places)
         if let live, live.isHeld, FileSnapshot(of: live.descriptor.raw).differs(from: live.snapshot)
         {
-            writer.state.pending.postpone(item.key)
+            writer.state.pending.postpone(item.key, because: .isWritten)
             return nil
         }
         reports.untell("document \(item.key)")
@@ -270,12 +277,13 @@ struct VersionRecorder {
     /// Decides about a document that cannot be read now. Its prior contents wait to be compared
     /// with what replaces them, but not for ever. Returns false while they wait.
     private func defersLiveContents(
-        _ item: Item, _ work: PendingDocument, _ recording: inout Recording
+        _ item: Item, _ work: PendingDocument, _ recording: inout Recording,
+        because reason: WaitReason
     ) -> Bool {
         let age = cl_clock_monotonic_ns() - work.since
-        guard !work.priorContents.isEmpty, age > Timestamp.span(seconds: settings.busySeconds)
-        else {
-            writer.state.pending.postpone(item.key)
+        let hasWaited = work.isAwaited || age > Timestamp.span(seconds: settings.busySeconds)
+        guard !work.priorContents.isEmpty, hasWaited else {
+            writer.state.pending.postpone(item.key, because: reason)
             return false
         }
         recording.isLiveDeferred = true
@@ -300,7 +308,7 @@ struct VersionRecorder {
     /// The name shows something else: an event about that is still to come, or the tree was changed
     /// without the mount.
     private func notFound(_ item: Item, _ work: PendingDocument) -> Recording? {
-        writer.state.pending.postpone(item.key)
+        writer.state.pending.postpone(item.key, because: .isNotFound)
         if work.attempts > 4, writer.state.scan == nil {
             // Its prior contents stay; the scan finds out what became of the document.
             writer.startScan()

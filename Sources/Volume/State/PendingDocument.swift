@@ -16,11 +16,14 @@ struct PendingDocument {
     /// Grows with each change of this value, so that a recording notices changes made while it
     /// read.
     var revision: UInt64 = 0
-    /// When the document became pending, and when to record it; monotonic nanoseconds. `since` is 0
-    /// if a caller waits for the document.
-    var since: Int64
+    /// When the document became pending, and when to record it; monotonic nanoseconds.
+    let since: Int64
     var due: Int64
     var attempts = 0
+    /// A caller waits for the document.
+    var isAwaited = false
+    /// Why it was not recorded the last time; nil if it changed since.
+    var obstacle: WaitReason?
 
     struct Save: Hashable {
         var actor: Actor

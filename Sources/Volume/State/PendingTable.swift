@@ -59,14 +59,16 @@ struct PendingTable {
         work.revision += 1
         work.due = now + Timestamp.span(seconds: debounce.settleSeconds)
         work.attempts = 0
+        work.obstacle = nil
         self[key] = work
     }
 
     /// Has the document recorded later: after a moment, then after twice that, at most after a
     /// minute.
-    mutating func postpone(_ key: Int64) {
+    mutating func postpone(_ key: Int64, because reason: WaitReason) {
         guard var work = self[key] else { return }
         work.attempts += 1
+        work.obstacle = reason
         let seconds = min(60, postponeSeconds * Double(1 << min(work.attempts - 1, 10)))
         work.due = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
         self[key] = work
@@ -110,6 +112,18 @@ struct PendingTable {
             if isRecovered { return $0.insert(recovered: entry) }
             $0.replace(by: .stash(entry), isUnsaved: isUnsaved)
         }
+    }
+
+    /// Documents that have waited for so long, and why; at most `count`.
+    func waiting(seconds: Double, atMost count: Int) -> [Int64: WaitReason] {
+        let long = cl_clock_monotonic_ns() - Timestamp.span(seconds: seconds)
+        var found: [Int64: WaitReason] = [:]
+        for (key, work) in documents.values where work.since < long {
+            guard let reason = work.obstacle else { continue }
+            found[key] = reason
+            if found.count == count { break }
+        }
+        return found
     }
 
     // MARK: Transactions

@@ -149,6 +149,8 @@ struct RecorderReport: Sendable {
     var missing = 0
     /// By subject, so that each is logged once.
     var problems: [String: RecorderProblem] = [:]
+    /// Documents that wait to be recorded for long, by key; a few of them.
+    var waiting: [Int64: WaitReason] = [:]
     /// A message about versions removed for want of space, which is intended and not a problem.
     var letGo: String?
 }

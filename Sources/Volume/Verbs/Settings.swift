@@ -42,6 +42,8 @@ package struct Settings: Sendable {
     /// Seconds for which prior contents wait for a program to close what replaces them, so that
     /// both can be compared.
     package var busySeconds = 30.0
+    /// Seconds after which the status names a document that waits to be recorded.
+    package var waitNoticeSeconds = 60.0
     /// Seconds for which the contents of a name wait for the release of the file that had the name
     /// until a moment ago.
     package var releaseSeconds = 2.0

@@ -41,6 +41,9 @@ extension VolumeStatus {
                 versions: try reader.versionCount(),
                 problems: try report.problems.sorted { $0.key < $1.key }.map { (_, problem) in
                     try problem.sentence(reader)
+                },
+                waiting: try report.waiting.sorted { $0.key < $1.key }.map { (key, reason) in
+                    try RecorderProblem(document: key, words: reason.words).sentence(reader)
                 }
             )
         }
@@ -60,7 +63,7 @@ extension VolumeStatus {
         storeBytes = Int64(volume.packs.bytes()) + stashBytes + journalBytes + reserveBytes
         freeableBytes = volume.freeableBytes
         problems = counts.problems
-        notices = [report.letGo, volume.pinned.notice].compactMap(\.self)
+        notices = [report.letGo, volume.pinned.notice].compactMap(\.self) + counts.waiting
     }
 
     /// What a file takes on the disk; 0 if it does not exist.
