@@ -27,12 +27,16 @@ import Testing
             try fleet.fsctl(0, "members", "add", "bob", "--role", "editor")
             try fleet.join(environment: environment, as: "bob")
             try fleet.expectEqual()
-            for index in 0..<2 {
-                try wait(for: "device \(index) to know the rules") {
-                    try fleet.fsctl(index, "status", Self.plan).contains("Lock") ? true : nil
-                }
-            }
+            try awaitRules(fleet, Self.plan)
             try body(fleet)
+        }
+    }
+
+    private func awaitRules(_ fleet: Fleet, _ path: String) throws {
+        for index in 0..<2 {
+            try wait(for: "device \(index) to know the rules") {
+                try fleet.fsctl(index, "status", path).contains("Lock") ? true : nil
+            }
         }
     }
 
@@ -196,18 +200,59 @@ import Testing
 
     @Test("a package is one document") func package() throws {
         try with { fleet in
-            try fleet.shell(0, "mkdir a.rtfd; echo 1 > a.rtfd/one; echo 2 > a.rtfd/two")
+            try fleet.shell(0, "mkdir -p a.rtfd/sub; echo 1 > a.rtfd/one; echo 2 > a.rtfd/two")
             try fleet.expectEqual()
             let document = try edit(fleet, 0, "a.rtfd/one")
             #expect(refusal(fleet, 1, "a.rtfd/two") == Errno(EBUSY))
             #expect(
                 rename(path(fleet, 1, "a.rtfd/two"), path(fleet, 1, "a.rtfd/three")) == -1
                     && errno == EBUSY)
+            for (command, name) in [
+                ("touch", "new"), ("mkdir", "new"), ("ln -s two", "new"), ("mkfifo", "new"),
+                ("ln two", "new"), ("rm", "two"), ("rmdir", "sub"), ("rm -r", "sub"),
+            ] {
+                let line = "cd a.rtfd; LC_ALL=C \(command) \(name) 2>&1"
+                var shell = Command("/bin/sh", "-c", line)
+                shell.directory = fleet.devices[1].path
+                let said = try shell.run().output
+                #expect(said.contains("Device or resource busy"), "\(command): \(said)")
+            }
             try fleet.put(0, "a.rtfd/two", "3\n")
             document.close()
             let later = try awaitEdit(fleet, 1, "a.rtfd/two")
             #expect(try later.text() == "3\n")
             later.close()
+        }
+    }
+
+    @Test("a version takes the document's place only where the document may be edited")
+    func replaced() throws {
+        try with { fleet in
+            try fleet.offline(1)
+            try fleet.put(0, "other.txt", "ann\n")
+            try fleet.put(1, "other.txt", "bob\n")
+            try fleet.settle([0])
+            try fleet.online(1)
+            try fleet.expectEqual()
+            try fleet.put(0, ".concordattributes", "other.txt lock=hard\n")
+            try awaitRules(fleet, "other.txt")
+            let document = try edit(fleet, 0, "other.txt")
+            let name = try #require(fleet.names(1, ".conflicts/other.txt").first)
+            let (version, target) = (
+                path(fleet, 1, ".conflicts/other.txt/\(name)"), path(fleet, 1, "other.txt")
+            )
+            #expect(rename(version, target) == -1 && errno == EBUSY)
+            let restore = Programs.fsctl("restore", target, "1")
+            let refusal = try restore.run()
+            #expect(refusal.status != 0)
+            #expect(refusal.errors.contains("edited on another device"), "\(refusal.errors)")
+            document.close()
+            try awaitEdit(fleet, 1, "other.txt").close()
+            #expect(rename(version, target) == 0)
+            try restore.succeed()
+            try fleet.expectEqual()
+            #expect(fleet.text(0, "other.txt") == "y\n")
+            #expect(try fleet.conflicts(0, "other.txt").isEmpty)
         }
     }
 

@@ -6,8 +6,8 @@ import SystemCalls
 import Volume
 
 /// Lets requests that change a document without opening it wait until the hub has granted it to
-/// this device, if the rules say `lock=hard`: truncate(2), and renames over it. Opens wait in
-/// `WaitingOpen`.
+/// this device, if the rules say `lock=hard`: truncate(2), renames over it, and for packages also
+/// names that appear or vanish in them. Opens wait in `WaitingOpen`.
 final class GrantGate: Sendable {
     private let arbitration: Arbitration
     private let tree: Tree
@@ -37,6 +37,19 @@ final class GrantGate: Sendable {
     /// Whether any such document can be concerned.
     func concerns(_ caller: Caller) -> Bool {
         grants.isAny && arbitration.settings.isOn && !callers.isApplier(caller)
+    }
+
+    /// Makes or removes a name by calling `body`, which answers the request, when the package that
+    /// it lies in was granted. A document's own name needs no grant.
+    func pass(
+        _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
+        _ body: @escaping @Sendable (UnsafePointer<CChar>) -> Void
+    ) {
+        guard concerns(request.caller), let names = tree.names(in: parent, name) else {
+            return body(name)
+        }
+        let copy = terminated(name)
+        pass(request, [Target(names: names, isDocument: false)]) { copy.asCString { body($0) } }
     }
 
     /// Runs `body`, which answers the request, when the documents were granted, or refuses it.

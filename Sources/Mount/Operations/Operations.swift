@@ -40,7 +40,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        driver.claims.make(request, in: parent, name!) {
+        driver.make(request, in: parent, name!) {
             driver.names.mknod(request, in: parent, $0, mode: mode, device: device)
         }
     }
@@ -48,7 +48,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
-        driver.claims.make(request, in: parent, name!) {
+        driver.make(request, in: parent, name!) {
             driver.names.mkdir(request, in: parent, $0, mode: mode)
         }
     }
@@ -56,14 +56,17 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let (driver, target) = (request.driver, terminated(target!))
-        driver.claims.make(request, in: parent, name!) {
+        driver.make(request, in: parent, name!) {
             driver.names.symlink(request, to: target, in: parent, $0)
         }
     }
     table.link = { raw, id, parent, name in
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
-        request.driver.names.beginLink(request, id, in: parent, name!)
+        let driver = request.driver
+        driver.grantGate.pass(request, in: parent, name!) {
+            driver.names.beginLink(request, id, in: parent, $0)
+        }
     }
 }
 
@@ -89,7 +92,7 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         if VersionNodes.isVirtual(parent) {
             return driver.resolution.rmdir(request, in: parent, name!)
         }
-        driver.claims.remove(request, in: parent, name!) {
+        driver.remove(request, in: parent, name!) {
             driver.removals.rmdir(request, in: parent, $0)
         }
     }
@@ -220,7 +223,7 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         if request.isRefusedAsReadOnly() { return }
         let (driver, flags) = (request.driver, open!.pointee.flags)
-        driver.claims.make(request, in: parent, name!) {
+        driver.make(request, in: parent, name!) {
             driver.creation.create(request, in: parent, $0, mode: mode, flags: flags)
         }
     }

@@ -106,8 +106,27 @@ final class Driver: RequestGroup, @unchecked Sendable {
     }
 
     func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
-        claims.remove(request, in: parent, name) {
-            self.removals.unlink(request, in: parent, $0)
+        remove(request, in: parent, name) { self.removals.unlink(request, in: parent, $0) }
+    }
+
+    /// Creates a name by calling `body`, which answers the request, when it need not wait any more.
+    /// The request's own string may not be valid any more by then.
+    func make(
+        _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
+        _ body: @escaping @Sendable (UnsafePointer<CChar>) -> Void
+    ) {
+        grantGate.pass(request, in: parent, name) { [claims] in
+            claims.make(request, in: parent, $0, body)
+        }
+    }
+
+    /// Removes a name in the same way.
+    func remove(
+        _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
+        _ body: @escaping @Sendable (UnsafePointer<CChar>) -> Void
+    ) {
+        grantGate.pass(request, in: parent, name) { [claims] in
+            claims.remove(request, in: parent, $0, body)
         }
     }
 

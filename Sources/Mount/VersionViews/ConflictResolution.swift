@@ -102,20 +102,33 @@ final class ConflictResolution: RequestGroup {
             else { throw Errno(EXDEV) }
             if rename.flags & Flag.renameNoReplace != 0 { throw .exists }
             guard rename.flags == 0 else { throw .invalid }
-            let name = Name(bytes: Array(rename.from.name.dropLast()))
-            let (actor, user) = (callers.actor(request.caller), request.onlooker)
-            parking.park(
-                request, on: .disk,
-                { () throws(Errno) -> ReadyReplacement? in
-                    let (version, _) = try self.version(name, in: parent, for: user)
-                    return try self.ready(version, path + [document], actor)
-                },
-                revert: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
-                answer: { request, ready in
-                    guard let ready else { return request.done() }
-                    self.renames.replace(request, ready, rename.to.parent, path + [document])
-                })
+            let place = path + [document]
+            guard grantGate.concerns(request.caller) else {
+                return replace(request, rename, parent, place)
+            }
+            grantGate.pass(request, [.init(names: place)]) {
+                self.replace(request, rename, parent, place)
+            }
         }
+    }
+
+    /// Puts a version in the place of its document.
+    private func replace(
+        _ request: Request, _ rename: Rename, _ parent: VersionNode, _ place: [Name]
+    ) {
+        let name = Name(bytes: Array(rename.from.name.dropLast()))
+        let (actor, user) = (callers.actor(request.caller), request.onlooker)
+        parking.park(
+            request, on: .disk,
+            { () throws(Errno) -> ReadyReplacement? in
+                let (version, _) = try self.version(name, in: parent, for: user)
+                return try self.ready(version, place, actor)
+            },
+            revert: { ready in ready.map { self.volume.arrivals.discard($0.incoming) } },
+            answer: { request, ready in
+                guard let ready else { return request.done() }
+                self.renames.replace(request, ready, rename.to.parent, place)
+            })
     }
 
     private func ready(_ version: Version, _ path: [Name], _ actor: Actor) throws(Errno)

@@ -60,7 +60,18 @@ struct Restoration {
         let result = part.withCString { from in
             target.withCString { cl_renameat2(AT_FDCWD, from, AT_FDCWD, $0, flags) }
         }
-        if result < 0 { throw failure("replace", target, Errno(-result)) }
+        switch -result {
+        case EBUSY:
+            throw VolumeError(
+                .busy, "\(target) is edited on another device (fsctl who); nothing was changed")
+        case EROFS:
+            throw VolumeError(
+                .offline,
+                "\(target) may be edited by one device only (lock=hard), and the hub cannot be "
+                    + "asked now; nothing was changed")
+        case 1...: throw failure("replace", target, Errno(-result))
+        default: break
+        }
         let directory = target.parent.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY, 0) }
         guard directory >= 0 else { return }
         _ = cl_fsync(directory, 0)
