@@ -238,7 +238,7 @@ struct DevicePrograms {
         while true {
             site.waitUntilUp()
             let faults = site.faultCount
-            let seen = paths().filter { !Package.isInside($0) && !Database.isLog($0) }.map {
+            let seen = paths().filter(Inventory.lists).map {
                 var event = Inventory.look(at: place($0), named: $0, .observed, site.name)
                 event.detail = event.detail?.split(separator: " ").first.map(String.init)
                 return event

@@ -40,11 +40,19 @@ struct Inventory {
         return event
     }
 
+    /// Whether the path is that of a document, a directory or a link, and not of a part of one, or
+    /// of a file that comes and goes with programs. A restore that was killed leaves a part file,
+    /// until the next restore or mount removes it.
+    static func lists(_ path: String) -> Bool {
+        !Package.isInside(path) && !Database.isLog(path)
+            && !path.contains(".concord-restore.part")
+    }
+
     /// Records everything in the round's directory.
     func tree(ofRound round: Int, as kind: Event.Kind) {
         let root = "\(site.volume.path)/r\(round)"
         for path in (try? FileManager.default.subpathsOfDirectory(atPath: root))?.sorted() ?? []
-        where !Package.isInside(path) && !Database.isLog(path) {
+        where Inventory.lists(path) {
             history.note(
                 Inventory.look(at: "\(root)/\(path)", named: path, kind, site.name), round: round)
         }
