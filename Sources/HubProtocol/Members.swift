@@ -54,9 +54,9 @@ extension VolumeOperation {
     package var worksInFolders: Bool {
         switch self {
         case .open, .have, .chunks, .read, .commit, .changes, .manifests, .feed, .holding,
-            .durability, .wanted, .members, .leases, .edit, .leave:
+            .durability, .wanted, .members, .leases, .edit, .grant, .leave:
             true
-        case .changeMembers, .grant, .page, .pageForm, .links, .makeLink: false
+        case .changeMembers, .page, .pageForm, .links, .makeLink: false
         }
     }
 }

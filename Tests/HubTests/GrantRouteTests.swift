@@ -8,29 +8,29 @@ import Testing
 
 @testable import Hub
 
-/// Documents that only one device may edit, as devices ask a hub for them.
-struct GrantRouteTests {
-    private func ask(
-        _ device: TestDevice, _ steps: [GrantRequest.Step], process: Identifier? = nil
-    ) async throws -> GrantAnswer {
+extension TestDevice {
+    func ask(_ steps: [GrantRequest.Step], process: Identifier? = nil) async throws -> GrantAnswer {
         let request = GrantRequest(steps: steps)
         let reply = try await Wire.send(
-            device.path(.grants), [UInt8](try JSONEncoder().encode(request)),
-            token: device.token, type: ContentType.json,
+            path(.grants), [UInt8](try JSONEncoder().encode(request)),
+            token: token, type: ContentType.json,
             headers: process.map { [HubHeader.process: $0.description] } ?? [:])
         let answer = try JSONDecoder().decode(GrantAnswer.self, from: Data(try reply.checked()))
         #expect(answer.objection(to: request) == nil)
         return answer
     }
 
-    private func ask(
-        _ device: TestDevice, _ kind: GrantRequest.Kind, _ item: Identifier, _ number: UInt64,
+    func ask(
+        _ kind: GrantRequest.Kind, _ item: Identifier, _ number: UInt64,
         _ token: UInt64? = nil, process: Identifier? = nil
     ) async throws -> GrantAnswer.Result {
         let step = GrantRequest.Step(kind, item, number: number, token: token)
-        return try await ask(device, [step], process: process).results[0]
+        return try await ask([step], process: process).results[0]
     }
+}
 
+/// Documents that only one device may edit, as devices ask a hub for them.
+struct GrantRouteTests {
     /// Runs `body` with anna's device, another one of an editor, and a document.
     private func with(
         _ body: (RunningHub, _ anna: TestDevice, _ bert: TestDevice, Identifier) async throws
@@ -50,13 +50,13 @@ struct GrantRouteTests {
 
     @Test("one device has a document, and others learn which one") func oneDevice() async throws {
         try await with { _, anna, bert, item in
-            let token = try #require(try await ask(anna, .take, item, 1).token)
-            let refused = try await ask(bert, .take, item, 1)
+            let token = try #require(try await anna.ask(.take, item, 1).token)
+            let refused = try await bert.ask(.take, item, 1)
             #expect(refused.token == nil && refused.user == "anna" && refused.device == anna.id)
-            #expect(try await ask(anna, .renew, item, 2, token).token == token)
-            #expect(try await ask(bert, .renew, item, 2, token).token == nil)
-            #expect(try await ask(bert, .release, item, 3, token).token == nil)
-            #expect(try await ask(bert, .take, item, 4).token == nil)
+            #expect(try await anna.ask(.renew, item, 2, token).token == token)
+            #expect(try await bert.ask(.renew, item, 2, token).token == nil)
+            #expect(try await bert.ask(.release, item, 3, token).token == nil)
+            #expect(try await bert.ask(.take, item, 4).token == nil)
             // All devices read up to the token.
             #expect(try await bert.changes().next == token)
             let both = try await ask(
@@ -68,44 +68,44 @@ struct GrantRouteTests {
             #expect(both.results.map(\.number) == [3, 4])
             // The volume has no such document, and nothing is kept about it.
             #expect(both.results[1].token == nil && both.results[1].device == nil)
-            #expect(try await ask(bert, .take, item, 5).token == token + 1)
+            #expect(try await bert.ask(.take, item, 5).token == token + 1)
         }
     }
 
     @Test("a new process goes on with the grant of an earlier one") func processes() async throws {
         try await with { _, anna, bert, item in
             let (old, new) = (Identifier.random(), Identifier.random())
-            let token = try #require(try await ask(anna, .take, item, 7, process: old).token)
-            #expect(try await ask(bert, .resume, item, 1, token).token == nil)
-            #expect(try await ask(anna, .resume, item, 1, token + 1, process: new).token == nil)
-            #expect(try await ask(anna, .resume, item, 2, token, process: new).token == token)
-            #expect(try await ask(anna, .renew, item, 8, token, process: old).token == nil)
-            _ = try await ask(anna, .release, item, 9, token, process: old)
-            #expect(try await ask(bert, .take, item, 2).token == nil)
-            _ = try await ask(anna, .release, item, 3, token, process: new)
-            #expect(try await ask(bert, .take, item, 3).token != nil)
-            #expect(try await ask(anna, .resume, item, 4, token, process: new).token == nil)
+            let token = try #require(try await anna.ask(.take, item, 7, process: old).token)
+            #expect(try await bert.ask(.resume, item, 1, token).token == nil)
+            #expect(try await anna.ask(.resume, item, 1, token + 1, process: new).token == nil)
+            #expect(try await anna.ask(.resume, item, 2, token, process: new).token == token)
+            #expect(try await anna.ask(.renew, item, 8, token, process: old).token == nil)
+            _ = try await anna.ask(.release, item, 9, token, process: old)
+            #expect(try await bert.ask(.take, item, 2).token == nil)
+            _ = try await anna.ask(.release, item, 3, token, process: new)
+            #expect(try await bert.ask(.take, item, 3).token != nil)
+            #expect(try await anna.ask(.resume, item, 4, token, process: new).token == nil)
         }
     }
 
     @Test("grants end when a device is signed out, and when a member's role changes")
     func authority() async throws {
         try await with { hub, anna, bert, item in
-            #expect(try await ask(bert, .take, item, 1).token != nil)
+            #expect(try await bert.ask(.take, item, 1).token != nil)
             try await anna.change(.role, "bert", .reader)
-            #expect(try await ask(anna, .take, item, 1).token != nil)
-            let refused = try await failure { try await ask(bert, .take, item, 2) }
+            #expect(try await anna.ask(.take, item, 1).token != nil)
+            let refused = try await failure { try await bert.ask(.take, item, 2) }
             #expect(refused.code == .forbidden)
             try await anna.change(.remove, "bert")
-            let gone = try await failure { try await ask(bert, .take, item, 3) }
+            let gone = try await failure { try await bert.ask(.take, item, 3) }
             #expect(gone.code == .notFound)
             var other = try await hub.device(of: "anna")
             other.volume = anna.volume
-            #expect(try await ask(other, .take, item, 1).token == nil)
+            #expect(try await other.ask(.take, item, 1).token == nil)
             let url = hub.url + Routes.device(anna.id)
             let reply = try await Wire.send(url, method: "DELETE", nil, token: other.token)
             #expect(reply.status == 200)
-            #expect(try await ask(other, .take, item, 2).token != nil)
+            #expect(try await other.ask(.take, item, 2).token != nil)
         }
     }
 
@@ -118,7 +118,7 @@ struct GrantRouteTests {
                 [.init(.renew, item, number: 1)], [.init(.take, item, number: 1 << 63)],
                 [.init(.release, item, number: 1, token: .max)],
             ] {
-                let refused = try await failure { try await ask(anna, steps) }
+                let refused = try await failure { try await anna.ask(steps) }
                 #expect(refused.code == .malformed && refused.message.hasSuffix("."), "\(steps)")
             }
         }

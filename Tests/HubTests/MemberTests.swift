@@ -36,11 +36,11 @@ struct MemberTests {
             let isReader = role == .reader
             switch operation {
             case .page, .links: return isLimited ? .forbidden : nil
-            case .pageForm, .makeLink, .grant: return isReader || isLimited ? .forbidden : nil
+            case .pageForm, .makeLink: return isReader || isLimited ? .forbidden : nil
             case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
                 .leases:
                 return nil
-            case .chunks, .commit, .holding, .edit: return isReader ? .forbidden : nil
+            case .chunks, .commit, .holding, .edit, .grant: return isReader ? .forbidden : nil
             case .changeMembers: return self == .owner ? nil : .forbidden
             case .leave: return self == .owner ? .forbidden : nil
             }

@@ -47,6 +47,28 @@ import Testing
         #expect(trees[0].output == trees[1].output && !trees[0].output.isEmpty)
     }
 
+    @Test("claims that hold on all devices hold for a member of the folder, too")
+    func claims() throws {
+        try with("editor") { fleet in
+            let places = ["shared/plan.txt", "plan.txt"].enumerated().map { index, path in
+                URL(filePath: "\(fleet.devices[index].path)/\(path)")
+            }
+            for (here, there) in [(1, 0), (0, 1)] {
+                let other = Programs.fsctl(
+                    "coordinate", "--everywhere", "--no-wait", "write", places[there].path, "--",
+                    "true")
+                let coordinator = FileCoordinator(scope: .volume)
+                try coordinator.coordinate(writingItemAt: places[here]) { url in
+                    #expect(try other.run().status == 4)
+                    try Data("by \(here)\n".utf8).write(to: url)
+                }
+                try expectEqual(fleet)
+                #expect(fleet.text(1, "plan.txt") == "by \(here)\n")
+            }
+            #expect(try fleet.conflicts(1, "plan.txt").isEmpty)
+        }
+    }
+
     @Test("two people work in a folder, and only one of them sees what is beside it")
     func editing() throws {
         try with("editor") { fleet in

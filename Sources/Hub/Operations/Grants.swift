@@ -30,17 +30,18 @@ package final class Grants: Sendable {
     ///   counts as one.
     /// - Throws: `.malformed`, `.notFound`, `.forbidden`.
     package func answer(
-        _ request: GrantRequest, in volume: Identifier, from process: Identifier?,
+        _ request: GrantRequest, in id: Identifier, from process: Identifier?,
         for caller: Caller
     ) async throws -> GrantAnswer {
         if let objection = request.objection { throw Failure(.malformed, objection) }
         let asker = GrantRow.Holder(
             device: caller.device, process: process ?? caller.device)
-        let ended = try await endedRows(request, in: volume, for: asker)
+        let (volume, ended) = try await endedRows(request, in: id, of: caller, for: asker)
         let time = clock()
         let (answer, head) = try await ledger.write(.volume(volume)) { transaction in
-            let before = try transaction.membership.volume(volume, of: caller, for: .grant).head
-            var steps = GrantSteps(transaction, volume: volume, asker: asker, at: time)
+            let view = try transaction.membership.view(id, of: caller, for: .grant)
+            let before = view.volume.head
+            var steps = GrantSteps(transaction, view: view, asker: asker, at: time)
             let answer = GrantAnswer(
                 results: try request.steps.map { try steps.answer($0, ended) })
             let after = try transaction.volume(volume)?.head ?? before
@@ -54,53 +55,64 @@ package final class Grants: Sendable {
         return answer
     }
 
-    /// The rows of other devices whose time is over, as they are now.
+    /// The volume's own id, and the rows of other devices whose time is over, as they are now.
     private func endedRows(
-        _ request: GrantRequest, in volume: Identifier, for asker: GrantRow.Holder
-    ) async throws -> [Identifier: GrantRow] {
+        _ request: GrantRequest, in id: Identifier, of caller: Caller, for asker: GrantRow.Holder
+    ) async throws -> (volume: Identifier, rows: [Identifier: GrantRow]) {
         let items = request.steps.filter { $0.kind == .take }.map(\.item)
-        guard !items.isEmpty else { return [:] }
-        let rows = try await ledger.read { transaction -> [Identifier: GrantRow] in
-            let table = GrantTable(transaction, volume: volume)
-            return try items.reduce(into: [:]) { rows, item in
-                let item = try transaction.canonical(item, in: volume)
-                rows[item] = try table.row(of: item)
+        let (volume, rows) = try await ledger.read { transaction in
+            let view = try transaction.membership.view(id, of: caller, for: .grant)
+            let table = GrantTable(transaction, volume: view.volume.id)
+            let rows = try items.reduce(into: [Identifier: GrantRow]()) { rows, item in
+                let item = try transaction.canonical(item, in: view.volume.id)
+                if try view.shows(item, transaction) { rows[item] = try table.row(of: item) }
             }
+            return (view.volume.id, rows)
         }
         let now = uptime()
-        return watch.withLock { watch in
+        let ended = watch.withLock { watch in
             rows.filter { item, row in
                 row.isHeld && row.holder.device != asker.device
                     && watch.isOver(
                         row, of: GrantWatch.Document(volume: volume, item: item), at: now)
             }
         }
+        return (volume, ended)
     }
 }
 
 /// The steps of one request within its transaction.
 private struct GrantSteps {
     let transaction: any LedgerTransaction
-    let volume: Identifier
+    let view: VolumeView
     let table: GrantTable
     let asker: GrantRow.Holder
     let time: Int64
     private var names: [Identifier: (user: String, name: String)]?
 
     init(
-        _ transaction: any LedgerTransaction, volume: Identifier, asker: GrantRow.Holder,
+        _ transaction: any LedgerTransaction, view: VolumeView, asker: GrantRow.Holder,
         at time: Int64
     ) {
-        (self.transaction, self.volume, self.asker) = (transaction, volume, asker)
+        (self.transaction, self.view, self.asker) = (transaction, view, asker)
         self.time = time
-        table = GrantTable(transaction, volume: volume)
+        table = GrantTable(transaction, volume: view.volume.id)
     }
+
+    private var volume: Identifier { view.volume.id }
 
     mutating func answer(
         _ step: GrantRequest.Step, _ ended: [Identifier: GrantRow]
     ) throws -> GrantAnswer.Result {
         var result = GrantAnswer.Result(number: step.number)
         let item = try transaction.canonical(step.item, in: volume)
+        if step.kind == .release, let token = step.token {
+            try table.release(item, token, by: asker, number: step.number)
+            return result
+        }
+        // Nothing is learned or kept about items that the volume, or the caller's folder, does not
+        // have. What has left the folder is not renewed, so others get it soon.
+        guard try view.shows(item, transaction) else { return result }
         switch (step.kind, step.token) {
         case (.renew, let token?):
             let isRenewed = try table.renew(item, token, by: asker, number: step.number)
@@ -108,15 +120,12 @@ private struct GrantSteps {
         case (.resume, let token?):
             let isResumed = try table.resume(item, token, by: asker, number: step.number)
             result.token = isResumed ? token : nil
-        case (.release, let token?):
-            try table.release(item, token, by: asker, number: step.number)
         default:
-            // Nothing is learned or kept about items that the volume does not have.
             guard try isDocument(item) else { return result }
             result.token = try table.take(
                 item, by: asker, number: step.number, ended: ended[item], at: time)
         }
-        if result.token == nil, step.kind != .release { try name(&result, item) }
+        if result.token == nil { try name(&result, item) }
         return result
     }
 
