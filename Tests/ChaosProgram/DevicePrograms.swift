@@ -38,7 +38,7 @@ struct DevicePrograms {
             }
         } catch {
             event.outcome = ProgramCalls.name(error)
-            let isOfTheHub = error.code == EACCES && site.isRefusedByHub
+            let isOfTheHub = error.code == EACCES && site.mayRefusePrograms
             if isOfTheHub || site.circumstances.excuse(error, since: beginning) {
                 event.detail = "excused"
             }

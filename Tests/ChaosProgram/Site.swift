@@ -14,6 +14,7 @@ final class Site: @unchecked Sendable {
     private var isUp = true
     private var faults = 0
     private var absences = 0
+    private var hubCameBack = false
     private(set) var isOffline = false
     private(set) var isSignedOut = false
     private var isAtOtherHub = false
@@ -309,6 +310,13 @@ final class Site: @unchecked Sendable {
         return !isSignedOut && hub?["state"] as? String == "signed out"
     }
 
+    /// Whether a program may be refused what the hub has. After a start, the daemon may hear that
+    /// from the hub for a program first, and then for itself.
+    var mayRefusePrograms: Bool { condition.withLock { hubCameBack } || isRefusedByHub }
+
+    /// The hub came back as an older copy of itself, which may not know the device's token.
+    func noteOlderHub() { condition.withLock { hubCameBack = true } }
+
     /// Asks the daemon to which hub its store belongs: a store that comes back, or is a copy, has
     /// what was so when it was kept.
     func lookWhichHub() {
@@ -330,6 +338,7 @@ final class Site: @unchecked Sendable {
     /// Ends what exists for one round. Clocks of devices are wrong until then, because a device
     /// does some work only when it is idle.
     func beginRound() {
+        condition.withLock { hubCameBack = false }
         clock.ahead = 0
         hasSignedOut = false
         hasComeBack = false

@@ -149,7 +149,10 @@ final class World: @unchecked Sendable {
         case .quota(let bytes): try setQuota(bytes)
         case .keep, .rollBack:
             try applyToHub(.kill)
-            if verb == .rollBack { hubCameBack = true }
+            if verb == .rollBack {
+                hubCameBack = true
+                for site in sites { site.noteOlderHub() }
+            }
             let copy = StoreCopy(of: hub.data)
             try verb == .keep ? copy.make() : copy.putBack()
             try applyToHub(.start)
