@@ -18,7 +18,7 @@ final class OpenFiles: RequestGroup {
     private let log: Logger
     let editorWaits: EditorWaits
     let handles = HandleTable<Handle>()
-    let staleOpens = Mutex(StaleOpens())
+    private let staleOpens = Mutex(StaleOpens())
 
     init(
         _ parts: RequestParts, passthrough: Passthrough, negotiation: Negotiation,
@@ -44,6 +44,15 @@ final class OpenFiles: RequestGroup {
             }
             WaitingOpen(request, opening, mayAwaitOthers: mayAwaitOthers).begin()
         }
+    }
+
+    /// Whether the file lost its name while the kernel was resolving the path for this request, and
+    /// the kernel is to resolve it once more (`StaleOpens`).
+    func isStale(_ id: UInt64, for caller: Caller) -> Bool {
+        guard let node = tree.nodes[id], tree.nodes.flags(of: node).contains(.orphan) else {
+            return false
+        }
+        return staleOpens.withLock { $0.isFirst(of: id, by: caller.process) }
     }
 
     /// Whether its rules may say that an open for writing waits for editors on other devices, or

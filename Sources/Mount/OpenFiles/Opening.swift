@@ -206,9 +206,8 @@ final class Opening: @unchecked Sendable {
         guard !isNew else { return true }
         let flags = files.tree.nodes.flags(of: node)
         guard !flags.contains(.beingReplaced) else { return false }
-        guard flags.contains(.orphan), others == 0 else { return true }
-        let (node, thread) = (node.id, caller.process)
-        if files.staleOpens.withLock({ $0.isFirst(of: node, by: thread) }) { throw .stale }
+        guard others == 0 else { return true }
+        if files.isStale(node.id, for: caller) { throw .stale }
         return true
     }
 

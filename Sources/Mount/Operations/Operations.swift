@@ -127,6 +127,9 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
         let driver = request.driver
         let (wanted, handle) = (values!.pointee, open?.pointee.fh)
         let resizes = which & FUSE_SET_ATTR_SIZE != 0
+        if resizes, open == nil, driver.opens.isStale(id, for: request.caller) {
+            return request.refuse(.stale)
+        }
         let change: @Sendable () -> Void = {
             driver.claims.change(request, id, size: resizes) {
                 driver.attributes.setattr(request, id, wanted, which: which, handle: handle)
