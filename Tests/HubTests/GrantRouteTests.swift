@@ -59,12 +59,10 @@ struct GrantRouteTests {
             #expect(try await bert.ask(.take, item, 4).token == nil)
             // All devices read up to the token.
             #expect(try await bert.changes().next == token)
-            let both = try await ask(
-                anna,
-                [
-                    .init(.release, item, number: 3, token: token),
-                    .init(.take, .random(), number: 4),
-                ])
+            let both = try await anna.ask([
+                .init(.release, item, number: 3, token: token),
+                .init(.take, .random(), number: 4),
+            ])
             #expect(both.results.map(\.number) == [3, 4])
             // The volume has no such document, and nothing is kept about it.
             #expect(both.results[1].token == nil && both.results[1].device == nil)

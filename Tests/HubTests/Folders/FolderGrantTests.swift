@@ -1,5 +1,6 @@
 import HubProtocol
 import Model
+import Reconcile
 import Support
 import Testing
 
