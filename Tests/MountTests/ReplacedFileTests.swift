@@ -6,14 +6,12 @@ import Testing
 
 /// Files that lose their name while the kernel resolves a path for another program.
 @Suite("A file is replaced while its path is resolved") struct ReplacedFileTests {
-    /// Stops the daemon, lets a rename wait for it, and then a call that has found the old file
-    /// already. Prints what has the name at the end.
+    /// Stops the daemon, lets a rename wait for it, and then a truncation that has found the old
+    /// file already, which the kernel carries out after the rename. Prints what has the name at the
+    /// end.
     private static let race = """
         import glob, os, signal, sys, threading, time
-        daemon, call = int(sys.argv[1]), sys.argv[2]
-        def write():
-            with os.fdopen(os.open('a', os.O_WRONLY), 'r+b') as file: file.write(b'xyz')
-        second = {'truncate': lambda: os.truncate('a', 3), 'write': write}[call]
+        daemon = int(sys.argv[1])
         def begin(body):
             thread = threading.Thread(target=body)
             thread.start()
@@ -26,27 +24,23 @@ import Testing
         tasks = glob.glob(f'/proc/{daemon}/task/*/stat')
         while not all(') T ' in open(task).read() for task in tasks):
             time.sleep(0.001)
-        try: threads = [begin(lambda: os.rename('b', 'a')), begin(second)]
+        try: threads = [begin(lambda: os.rename('b', 'a')), begin(lambda: os.truncate('a', 5))]
         finally: os.kill(daemon, signal.SIGCONT)
         for thread in threads: thread.join()
         print(open('a').read())
         """
 
-    @Test(
-        "what changes the document by its path changes the one that has the name",
-        arguments: DataPath.allCases, ["truncate", "write"])
-    func replaced(_ way: DataPath, _ call: String) throws {
+    @Test("truncate(2) truncates the file that has the name", arguments: DataPath.allCases)
+    func replaced(_ way: DataPath) throws {
         // Others may not read in which functions of the kernel their threads wait.
         guard geteuid() == 0 else { return }
         try way.with { volume in
-            for name in ["a", "b"] {
-                try Data("contents of \(name)".utf8)
-                    .write(to: URL(filePath: "\(volume.path)/\(name)"))
+            for (name, text) in [("a", "old contents"), ("b", "new contents")] {
+                try Data(text.utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
             }
-            var program = Command("python3", "-c", Self.race, "\(volume.pid)", call)
+            var program = Command("python3", "-c", Self.race, "\(volume.pid)")
             program.directory = volume.path
-            let expected = call == "truncate" ? "con\n" : "xyztents of b\n"
-            #expect(try program.succeed() == expected)
+            #expect(try program.succeed() == "new c\n")
         }
     }
 
