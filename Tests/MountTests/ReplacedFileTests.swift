@@ -6,27 +6,25 @@ import Testing
 
 /// Files that lose their name while the kernel resolves a path for another program.
 @Suite("A file is replaced while its path is resolved") struct ReplacedFileTests {
-    /// Stops the daemon, lets a rename wait for it, and then a truncation that has found the old
-    /// file already, which the kernel carries out after the rename. Prints what has the name at the
-    /// end.
+    /// While a claim delays a rename, a truncation finds the old file and waits for the kernel's
+    /// lock of it, which the rename has. Prints what has the name at the end.
     private static let race = """
-        import glob, os, signal, sys, threading, time
-        daemon = int(sys.argv[1])
-        def begin(body):
+        import os, subprocess, sys, threading, time
+        def begin(body, function):
             thread = threading.Thread(target=body)
             thread.start()
-            place = f'/proc/self/task/{thread.native_id}/wchan'
-            def waits(): return any(name in open(place).read() for name in ('request', 'rwsem'))
-            while not waits(): time.sleep(0.001)
+            while function not in open(f'/proc/self/task/{thread.native_id}/stack').read():
+                time.sleep(0.001)
             return thread
-        for path in ('a', 'b'): os.stat(path)
-        os.kill(daemon, signal.SIGSTOP)
-        tasks = glob.glob(f'/proc/{daemon}/task/*/stat')
-        while not all(') T ' in open(task).read() for task in tasks):
-            time.sleep(0.001)
-        try: threads = [begin(lambda: os.rename('b', 'a')), begin(lambda: os.truncate('a', 5))]
-        finally: os.kill(daemon, signal.SIGCONT)
-        for thread in threads: thread.join()
+        holder = subprocess.Popen(
+            [sys.argv[1], 'coordinate', 'write', 'a', '--', 'sh', '-c', 'echo has it; cat'],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        rename = begin(lambda: os.rename('b', 'a'), 'fuse_rename')
+        truncate = begin(lambda: os.truncate('a', 5), 'rwsem')
+        holder.communicate()
+        rename.join()
+        truncate.join()
         print(open('a').read())
         """
 
@@ -34,11 +32,11 @@ import Testing
     func replaced(_ way: DataPath) throws {
         // Others may not read in which functions of the kernel their threads wait.
         guard geteuid() == 0 else { return }
-        try way.with { volume in
+        try way.with(options: ["names_timeout=60"]) { volume in
             for (name, text) in [("a", "old contents"), ("b", "new contents")] {
                 try Data(text.utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
             }
-            var program = Command("python3", "-c", Self.race, "\(volume.pid)")
+            var program = Command("python3", "-c", Self.race, Programs.fsctl)
             program.directory = volume.path
             #expect(try program.succeed() == "new c\n")
         }
