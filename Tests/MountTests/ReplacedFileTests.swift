@@ -10,18 +10,20 @@ import Testing
     /// lock of it, which the rename has. Prints what has the name at the end.
     private static let race = """
         import os, subprocess, sys, threading, time
-        def begin(body, function):
+        def begin(body, waits):
             thread = threading.Thread(target=body)
             thread.start()
-            while function not in open(f'/proc/self/task/{thread.native_id}/stack').read():
+            while not waits(open(f'/proc/self/task/{thread.native_id}/stack').read()):
                 time.sleep(0.001)
             return thread
         holder = subprocess.Popen(
             [sys.argv[1], 'coordinate', 'write', 'a', '--', 'sh', '-c', 'echo has it; cat'],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         holder.stdout.readline()
-        rename = begin(lambda: os.rename('b', 'a'), 'fuse_rename')
-        truncate = begin(lambda: os.truncate('a', 5), 'rwsem')
+        rename = begin(lambda: os.rename('b', 'a'), lambda stack: 'fuse_rename' in stack)
+        truncate = begin(
+            lambda: os.truncate('a', 5),
+            lambda stack: 'do_truncate' in stack and 'fuse_' not in stack)
         holder.communicate()
         rename.join()
         truncate.join()
@@ -32,7 +34,7 @@ import Testing
     func replaced(_ way: DataPath) throws {
         // Others may not read in which functions of the kernel their threads wait.
         guard geteuid() == 0 else { return }
-        try way.with(options: ["names_timeout=60"]) { volume in
+        try way.with(options: ["names_timeout=20"]) { volume in
             for (name, text) in [("a", "old contents"), ("b", "new contents")] {
                 try Data(text.utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
             }
