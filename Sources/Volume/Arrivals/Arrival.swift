@@ -78,11 +78,10 @@ package struct ArrivalTag: Hashable, Sendable {
     }
 
     func set(on file: Int32) throws(Errno) {
-        try check(cl_setxattr_fd(file, ArrivalTag.attribute, bytes, ArrivalTag.length, 0))
+        try setAttribute(ArrivalTag.attribute, bytes, of: file)
     }
 
-    /// A missing attribute is no error.
-    static func remove(from file: Int32) { _ = cl_removexattr_fd(file, attribute) }
+    static func remove(from file: Int32) { try? removeAttribute(attribute, of: file) }
 }
 
 extension Identifier {

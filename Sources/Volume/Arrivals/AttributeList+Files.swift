@@ -27,10 +27,9 @@ extension AttributeList {
     func set(on file: Int32) -> Bool {
         var isSet = false
         for attribute in attributes {
-            let result = Name(bytes: attribute.name).withCString {
-                cl_setxattr_fd(file, $0, attribute.value, attribute.value.count, 0)
+            Name(bytes: attribute.name).withCString { name in
+                if (try? setAttribute(name, attribute.value, of: file)) != nil { isSet = true }
             }
-            if result == 0 { isSet = true }
         }
         return isSet
     }

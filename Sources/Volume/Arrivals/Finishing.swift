@@ -25,7 +25,7 @@ struct Finishing {
         {
             let made = try openBeneath([name], from: incoming, flags: O_PATH)
             let value: [UInt8] = [UInt8(ascii: arrival.kind == .package ? "1" : "0")]
-            try check(cl_setxattr_fd(made.raw, "user.concord.package", value, 1, 0))
+            try setAttribute("user.concord.package", value, of: made.raw)
         }
         guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
         else { return }

@@ -33,17 +33,20 @@ package struct IncomingAttributes: Hashable, Sendable {
         try local?.setOwner(of: file)
         // Attributes of `user` need the right to write, which the new mode may take away.
         for name in removed {
-            let result = Name(bytes: name).withCString { cl_removexattr_fd(file, $0) }
-            if result < 0, result != -ENODATA { throw Errno(-result) }
+            try Name(bytes: name).withCString { (name) throws(Errno) in
+                try removeAttribute(name, of: file)
+            }
         }
         for attribute in set {
             let (name, value) = (Name(bytes: attribute.name), attribute.value)
-            let result = name.withCString { cl_setxattr_fd(file, $0, value, value.count, 0) }
-            guard result < 0 else { continue }
-            guard IncomingAttributes.misfits.contains(-result) else { throw Errno(-result) }
-            // The journal keeps the value (`AttributeList.lacking`). An older value on the file
-            // would be wrong.
-            _ = name.withCString { cl_removexattr_fd(file, $0) }
+            try name.withCString { (name) throws(Errno) in
+                do throws(Errno) { try setAttribute(name, value, of: file) } catch {
+                    guard IncomingAttributes.misfits.contains(error.code) else { throw error }
+                    // The journal keeps the value (`AttributeList.lacking`). An older value on the
+                    // file would be wrong.
+                    try? removeAttribute(name, of: file)
+                }
+            }
         }
         var status = stat()
         try check(cl_fstat(file, &status))

@@ -137,7 +137,7 @@ private struct Installer {
             let made = try openBeneath(
                 [item.name], from: directory.descriptor.raw, flags: O_PATH | O_DIRECTORY)
             if Volume.isPackage(name: item.name) {
-                try check(cl_setxattr_fd(made.raw, "user.concord.package", "0", 1, 0))
+                try setAttribute("user.concord.package", [UInt8(ascii: "0")], of: made.raw)
             }
             snapshot = FileSnapshot(try made.status())
             file = consume made

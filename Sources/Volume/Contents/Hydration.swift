@@ -103,9 +103,12 @@ package final class Hydration: Sendable {
             }
             return .here
         }
-        let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
-        let new = try PlaceholderFile(mark, file: descriptor) { inode, actual in
-            told(inode, actual) ?? actual
+        let before = FileSnapshot(of: file).changed
+        let descriptor = try withOwnerAccess(to: file) { () throws(Errno) in
+            Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
+        }
+        let new = try PlaceholderFile(mark, file: descriptor) { inode, _ in
+            told(inode, before) ?? before
         }
         let found = registry.withLock { registry -> PlaceholderFile in
             let found = registry.files[inode] ?? new

@@ -65,16 +65,12 @@ package struct PlaceholderMark: Hashable, Sendable {
     }
 
     package func set(on file: Int32) throws(Errno) {
-        let bytes = item.bytes + version.bytes
-        try check(cl_setxattr_fd(file, PlaceholderMark.attribute, bytes, bytes.count, 0))
+        try setAttribute(PlaceholderMark.attribute, item.bytes + version.bytes, of: file)
     }
 
     /// An empty file is no placeholder, so this is called after a file was emptied.
     package static func remove(from file: Int32) throws(Errno) {
-        for name in [fillingAttribute, attribute] {
-            let result = cl_removexattr_fd(file, name)
-            if result < 0, result != -ENODATA { throw Errno(-result) }
-        }
+        for name in [fillingAttribute, attribute] { try removeAttribute(name, of: file) }
     }
 
     // MARK: Filling
@@ -103,12 +99,11 @@ package struct PlaceholderMark: Hashable, Sendable {
 
     static func setFilling(_ file: Int32, modified: Int64) throws(Errno) {
         let bytes = (0..<8).map { UInt8(truncatingIfNeeded: modified >> (56 - 8 * $0)) }
-        try check(cl_setxattr_fd(file, fillingAttribute, bytes, 8, 0))
+        try setAttribute(fillingAttribute, bytes, of: file)
     }
 
     static func endFilling(_ file: Int32) throws(Errno) {
-        let result = cl_removexattr_fd(file, fillingAttribute)
-        if result < 0, result != -ENODATA { throw Errno(-result) }
+        try removeAttribute(fillingAttribute, of: file)
     }
 
     /// Restores a file's modification time and leaves its access time.

@@ -69,12 +69,18 @@ final class DownloadBatch: @unchecked Sendable {
     }
 
     private func begin(_ path: [Name], _ number: Int) {
-        guard let descriptor = try? items.found(path), let status = try? descriptor.status(),
-            case .absent(let file) =
-                (try? hydration.use(descriptor.raw, FileSnapshot(status))) ?? .here
-        else {
-            // It was removed or is complete by now.
-            return signal.change { ended.append((number, nil)) }
+        var found = Hydration.Found.here
+        var failure: VolumeError?
+        if let descriptor = try? items.found(path), let status = try? descriptor.status() {
+            do throws(Errno) {
+                found = try hydration.use(descriptor.raw, FileSnapshot(status))
+            } catch {
+                failure = VolumeError(.system, "\(path.shown) cannot be filled: \(error).")
+            }
+        }
+        guard case .absent(let file) = found else {
+            // It was removed or is complete by now, or is being evicted.
+            return signal.change { ended.append((number, failure)) }
         }
         let wait = hydration.want(.finish, of: file) { error in self.end(number, file, error) }
         guard let wait else { return end(number, file, nil) }

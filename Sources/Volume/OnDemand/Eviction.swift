@@ -143,7 +143,7 @@ package struct Eviction: Sendable {
     {
         do throws(Errno) {
             let file = try openBeneath(
-                path, from: items.tree, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+                path, from: items.tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             return PlaceholderFile.File(owning: file.release())
         } catch {
             throw VolumeError(.busy, "\(shown) cannot be opened now: \(error).")
@@ -230,7 +230,11 @@ package struct Eviction: Sendable {
             let now: FileSnapshot
             do throws(Errno) {
                 let mark = PlaceholderMark(item: item.id, version: version)
-                now = try mark.replaceBytes(of: file, size: snapshot.size, modified: modified)
+                let writable = try withOwnerAccess(to: file) { () throws(Errno) in
+                    Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
+                }
+                now = try mark.replaceBytes(
+                    of: writable.raw, size: snapshot.size, modified: modified)
             } catch {
                 throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
             }

@@ -32,7 +32,7 @@ package struct NamedBase: Hashable, Sendable {
     /// Removes the attribute of a draft that has become the document.
     static func remove(from name: UnsafePointer<CChar>, in directory: Int32) {
         guard let file = open(name, in: directory) else { return }
-        _ = cl_removexattr_fd(file.raw, attribute)
+        try? removeAttribute(attribute, of: file.raw)
     }
 
     private static func open(_ name: UnsafePointer<CChar>, in directory: Int32) -> Descriptor? {
