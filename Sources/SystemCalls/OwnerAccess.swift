@@ -1,20 +1,21 @@
 import CLinux
 import Glibc
 
-/// Makes a call that needs to read or write a file of this user. If the file's mode forbids that to
-/// its owner, the mode allows it during the call. (Root needs no permissions, but the daemon of an
-/// ordinary user must also fill and mark documents that are read-only.)
+/// Makes a call that needs to read or write a file or directory of this user. If its mode forbids
+/// that to its owner, the mode allows it during the call. (Root needs no permissions, but the daemon
+/// of an ordinary user must also fill and mark documents that are read-only.)
 ///
-/// - Parameter file: Any descriptor of the file, O_PATH too.
+/// - Parameter file: Any descriptor, O_PATH too.
 package func withOwnerAccess<Result: ~Copyable>(
     to file: Int32, _ body: () throws(Errno) -> Result
 ) throws(Errno) -> Result {
     do throws(Errno) { return try body() } catch {
         var status = stat()
-        let needed: mode_t = 0o600
         guard error == .denied, cl_fstat(file, &status) == 0, status.st_uid == geteuid(),
-            status.st_mode & needed != needed, status.st_mode & S_IFMT != S_IFLNK
+            status.st_mode & S_IFMT != S_IFLNK
         else { throw error }
+        let needed: mode_t = status.st_mode & S_IFMT == S_IFDIR ? 0o700 : 0o600
+        guard status.st_mode & needed != needed else { throw error }
         let mode = status.st_mode & 0o7777
         try check(cl_chmod_fd(file, mode | needed))
         defer { _ = cl_chmod_fd(file, mode) }

@@ -110,21 +110,35 @@ private struct Installer {
             }
         let made = try openBeneath([draft], from: incoming.directory, flags: O_PATH)
         try directory.local.owned(by: arrival.attributes.owner).give(to: made.raw)
-        let result = draft.withCString { from in
-            item.name.withCString { to in
-                cl_renameat2(
-                    incoming.directory, from, directory.descriptor.raw, to,
-                    UInt32(RENAME_NOREPLACE))
-            }
-        }
-        guard result == 0 else {
+        do throws(Errno) {
+            try move(draft, made.raw, from: incoming.directory, to: directory, as: item.name)
+        } catch {
             incoming.remove(draft)
-            guard result == -EEXIST else { throw Errno(-result) }
+            guard error == .exists else { throw error }
             report.taken.append(index)
             return
         }
         report.spots.append(DirectoryEntry(directory: directory.inode, name: item.name))
         try note(item, dataless, in: directory, also)
+    }
+
+    /// The directory may be read-only for its owner, and so may what is moved: a directory that gets
+    /// another parent is written itself.
+    private func move(
+        _ draft: Name, _ made: Int32, from incoming: Int32, to directory: Directory, as name: Name
+    ) throws(Errno) {
+        try withOwnerAccess(to: directory.descriptor.raw) { () throws(Errno) in
+            try withOwnerAccess(to: made) { () throws(Errno) in
+                try draft.withCString { (from) throws(Errno) in
+                    try name.withCString { (to) throws(Errno) in
+                        _ = try check(
+                            cl_renameat2(
+                                incoming, from, directory.descriptor.raw, to,
+                                UInt32(RENAME_NOREPLACE)))
+                    }
+                }
+            }
+        }
     }
 
     private mutating func note(
