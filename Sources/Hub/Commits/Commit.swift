@@ -225,7 +225,7 @@ struct Commit: Sendable {
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
     ) throws -> [OperationResult] {
         let charged = table.charged
-        var refusals = try refusals(of: group, volume, charged, transaction)
+        var refusals = try refusals(of: group, volume, &table)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
             let allowed = group.count == 1 ? steps.operationWork : steps.groupWork
@@ -266,18 +266,17 @@ struct Commit: Sendable {
 
     /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
-        of entries: [OperationEntry], _ volume: VolumeRow, _ charged: Int64,
-        _ transaction: any LedgerTransaction
+        of entries: [OperationEntry], _ volume: VolumeRow, _ table: inout LedgerTable
     ) throws -> [OperationResult.Refusal?] {
         var refusals = entries.map { entry in
             objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
         }
-        var versions = VersionIDs(transaction, volume: volume.id, folder)
+        var versions = VersionIDs()
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
-            refusals[index] = try versions.refusal(of: entry)
+            refusals[index] = try versions.refusal(of: entry, in: &table)
         }
         if refusals.allSatisfy({ $0 == nil }),
-            try isOverQuota(entries, volume, charged, transaction)
+            try isOverQuota(entries, volume, table.charged, table.transaction)
         {
             refusals = entries.map {
                 $0.change.addsBytes
