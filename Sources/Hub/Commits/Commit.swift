@@ -165,7 +165,7 @@ struct Commit: Sendable {
             }
             let group = Array(entries[at..<end])
             let answers: [OperationResult]
-            if group.count == 1, try begin(&walk, group[0], &table) {
+            if group.count == 1, try begin(&walk, group[0], volume, &table) {
                 guard let result = try go(on: &walk, group[0], to: &volume, &table, workBefore)
                 else {
                     progress.work = workBefore + table.work
@@ -194,12 +194,17 @@ struct Commit: Sendable {
     /// Returns whether the operation deletes a directory with so much in it that it takes several
     /// transactions.
     private func begin(
-        _ walk: inout DeletionWalk?, _ entry: OperationEntry, _ table: inout LedgerTable
+        _ walk: inout DeletionWalk?, _ entry: OperationEntry, _ volume: VolumeRow,
+        _ table: inout LedgerTable
     ) throws -> Bool {
         guard objections[entry.number] == nil, case .delete = entry.change else { return false }
         if walk == nil {
             let operation = entry.operation(device: caller.device, epoch: request.epoch)
-            walk = try DeletionWalk(operation, in: &table)
+            table.sequence = volume.head + 1
+            do { walk = try DeletionWalk(operation, in: &table) } catch is OperationBound {
+                // The same is found when it is applied as others are, which refuses it.
+                return false
+            }
         }
         return walk != nil
     }
