@@ -106,6 +106,16 @@ struct GrantTests {
             #expect(item?.current?.content == a.id(of: bytes("new")))
             let conflicts = item?.conflicts.map(\.content) ?? []
             #expect(Set(conflicts) == [a.id(of: bytes("late")), a.id(of: bytes("plain"))])
+            // A resolution without contents does not choose a version instead of the holder.
+            let current = try #require(item?.current?.id)
+            func settle(_ device: inout TestDevice) async throws -> Identifier? {
+                try await device.commit([device.entry(Self.item, .resolve([current], nil))])
+                return try await hub.hub.ledger.read {
+                    try $0.item(Self.item, in: volume)?.current?.id
+                }
+            }
+            #expect(try await settle(&a) == current)
+            #expect(try await settle(&b) != current)
         }
     }
 }

@@ -64,6 +64,20 @@ import Testing
         #expect(story.conflicts(1).isEmpty)
     }
 
+    @Test mutating func row32WhatWasFencedOffDoesNotChooseAVersion() {
+        story.tell(1, at: 300, 1, .save(11, on: [10]))
+        story.tell(2, at: 400, 1, .save(12, on: [10]), isFenced: true)
+        story.tell(2, at: 410, 1, .save(13, on: [10]), isFenced: true)
+        #expect(story.current(1) == 11 && story.conflicts(1) == [12, 13])
+        // It names the current version, and a conflict version.
+        #expect(story.tell(2, 1, .settle([11, 12]), isFenced: true) == .applied)
+        #expect(story.current(1) == 11 && story.conflicts(1) == [13])
+        // The device learns what is current.
+        #expect(story.item(1).sequence == story.head)
+        story.tell(1, 1, .settle([11]))
+        #expect(story.current(1) == 13 && story.conflicts(1).isEmpty)
+    }
+
     @Test mutating func row3AnEditOfAConflictVersionReplacesIt() {
         story.tell(1, at: 900, 1, .save(11, on: [10]))
         story.tell(2, seen: seen, at: 800, 1, .save(12, on: [10]))

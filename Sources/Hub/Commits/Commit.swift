@@ -165,7 +165,7 @@ struct Commit: Sendable {
             }
             let group = Array(entries[at..<end])
             let answers: [OperationResult]
-            if group.count == 1, try begin(&walk, group[0], &table) {
+            if group.count == 1, try begin(&walk, group[0], volume, &table) {
                 guard let result = try go(on: &walk, group[0], to: &volume, &table, workBefore)
                 else {
                     progress.work = workBefore + table.work
@@ -194,12 +194,17 @@ struct Commit: Sendable {
     /// Returns whether the operation deletes a directory with so much in it that it takes several
     /// transactions.
     private func begin(
-        _ walk: inout DeletionWalk?, _ entry: OperationEntry, _ table: inout LedgerTable
+        _ walk: inout DeletionWalk?, _ entry: OperationEntry, _ volume: VolumeRow,
+        _ table: inout LedgerTable
     ) throws -> Bool {
         guard objections[entry.number] == nil, case .delete = entry.change else { return false }
         if walk == nil {
             let operation = entry.operation(device: caller.device, epoch: request.epoch)
-            walk = try DeletionWalk(operation, in: &table)
+            table.sequence = volume.head + 1
+            do { walk = try DeletionWalk(operation, in: &table) } catch is OperationBound {
+                // The same is found when it is applied as others are, which refuses it.
+                return false
+            }
         }
         return walk != nil
     }
@@ -225,7 +230,7 @@ struct Commit: Sendable {
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
     ) throws -> [OperationResult] {
         let charged = table.charged
-        var refusals = try refusals(of: group, volume, charged, transaction)
+        var refusals = try refusals(of: group, volume, &table)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
             let allowed = group.count == 1 ? steps.operationWork : steps.groupWork
@@ -266,18 +271,17 @@ struct Commit: Sendable {
 
     /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
-        of entries: [OperationEntry], _ volume: VolumeRow, _ charged: Int64,
-        _ transaction: any LedgerTransaction
+        of entries: [OperationEntry], _ volume: VolumeRow, _ table: inout LedgerTable
     ) throws -> [OperationResult.Refusal?] {
         var refusals = entries.map { entry in
             objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
         }
-        var versions = VersionIDs(transaction, volume: volume.id, folder)
+        var versions = VersionIDs()
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
-            refusals[index] = try versions.refusal(of: entry)
+            refusals[index] = try versions.refusal(of: entry, in: &table)
         }
         if refusals.allSatisfy({ $0 == nil }),
-            try isOverQuota(entries, volume, charged, transaction)
+            try isOverQuota(entries, volume, table.charged, table.transaction)
         {
             refusals = entries.map {
                 $0.change.addsBytes

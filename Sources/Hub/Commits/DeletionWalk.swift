@@ -27,13 +27,18 @@ struct DeletionWalk: Sendable {
     private var levels: [Level]
     private var hasDeleted = false
 
-    /// Nil if the operation deletes so little that one transaction can do it.
+    /// Nil if the operation deletes so little that one transaction can do it. A device that still
+    /// uses an old id of the directory is told once more that it has another id.
+    ///
+    /// - Throws: `OperationBound` if that id cannot be used. Nothing was changed then, and what
+    ///   follows throws none.
     init?(_ operation: Operation, in table: inout LedgerTable) throws {
         guard case .delete(let current) = operation.change else { return nil }
         let top = try table.canonical(operation.item)
         guard top != .root, let item = try table.item(top), item.kind == .directory,
             item.life.isAlive, try table.hasMore(than: table.steps.deleted, in: top)
         else { return nil }
+        if top != operation.item { try table.setAlias(of: operation.item, to: top) }
         self.operation = operation
         self.current = current
         let isUnseen = !operation.hasSeen(item, current: current)
@@ -103,7 +108,6 @@ struct DeletionWalk: Sendable {
             if !isTop { levels[levels.count - 1].isKept = true }
         }
         guard isTop else { return nil }
-        if item.id != operation.item { try table.setAlias(of: operation.item, to: item.id) }
         return isKept ? .overruled(hasDeleted ? .partly : .unseenChange) : .applied
     }
 

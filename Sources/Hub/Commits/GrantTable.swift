@@ -123,15 +123,23 @@ struct GrantTable {
 }
 
 extension LedgerTable {
-    /// Whether the contents of an operation must not become the current version, because another
-    /// device has the document. A volume in which no token was given costs nothing.
+    /// Whether an operation must not make another version the current one, because another device
+    /// has the document. A volume in which no token was given costs nothing.
     mutating func isFenced(
         _ entry: OperationEntry, in volume: VolumeRow, from device: Identifier
     ) throws -> Bool {
-        guard entry.change.revision != nil, volume.fence > 0 || entry.fence != nil else {
+        guard entry.change.choosesVersion, volume.fence > 0 || entry.fence != nil else {
             return false
         }
         let grants = GrantTable(transaction, volume: volume.id)
         return try !grants.admits(entry.fence, of: canonical(entry.item), from: device)
+    }
+}
+
+extension Change {
+    /// Whether the change may make another version the current one. A resolution without contents
+    /// may, because it can name the current version.
+    fileprivate var choosesVersion: Bool {
+        if case .resolve = self { true } else { revision != nil }
     }
 }

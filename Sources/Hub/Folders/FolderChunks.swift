@@ -51,11 +51,15 @@ package struct FolderChunks {
             throw Failure(
                 .tooLarge, "At most \(HubLimits.versionsNamed) versions are accepted at once.")
         }
+        let shown = try await hub.ledger.read { transaction in
+            var visible = try transaction.membership.view(id, of: caller, for: operation)
+                .visibleItems(transaction)
+            return try versions.filter { try visible.contains(version: $0) }
+        }
         var (open, found, looked) = (Set(ids), Set<Digest>(), 0)
-        for version in versions where !open.isEmpty {
+        for version in shown where !open.isEmpty {
             let chunks = try await hub.ledger.read { transaction -> [Digest] in
                 let view = try transaction.membership.view(id, of: caller, for: operation)
-                guard try view.shows(version: version, transaction) else { return [] }
                 return try transaction.chunks(of: version, in: view.volume.id) ?? []
             }
             looked += chunks.count

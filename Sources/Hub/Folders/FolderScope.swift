@@ -10,6 +10,8 @@ struct FolderScope {
     let folder: SharedFolder
     /// Whether what is in these directories is in the folder.
     private var known: [Identifier: Bool] = [:]
+    /// How many rows were read.
+    private(set) var reads = 0
 
     /// How many parent directories of an item are looked up at most until the folder is found.
     static let depth = 4096
@@ -24,12 +26,18 @@ struct FolderScope {
     /// The directory itself is not in the folder: it is the root of what its members see.
     mutating func contains(_ item: Identifier) throws -> Bool {
         guard item != folder.directory, item != .root,
-            let parent = try transaction.folders.parent(of: item, in: folder.volume)
+            let parent = try parent(of: item)
         else { return false }
         return try holds(parent)
     }
 
+    private mutating func parent(of item: Identifier) throws -> Identifier? {
+        reads += 1
+        return try transaction.folders.parent(of: item, in: folder.volume)
+    }
+
     mutating func contains(version: Identifier) throws -> Bool {
+        reads += 1
         let found = try transaction.row(
             "SELECT item FROM revisions WHERE volume = $1 AND id = $2",
             [.id(folder.volume), .id(version)])
@@ -48,9 +56,7 @@ struct FolderScope {
                 isInside = answer
                 break
             }
-            guard next != .root,
-                let parent = try transaction.folders.parent(of: next, in: folder.volume)
-            else { break }
+            guard next != .root, let parent = try parent(of: next) else { break }
             path.append(next)
             next = parent
         }

@@ -27,18 +27,24 @@ extension LedgerTransaction {
 }
 
 extension VolumeView {
-    /// Whether an item is in what the account sees.
-    func shows(_ item: Identifier, _ transaction: any LedgerTransaction) throws -> Bool {
-        guard let folder else { return true }
-        var scope = FolderScope(transaction, folder)
-        return try scope.contains(item)
+    func visibleItems(_ transaction: any LedgerTransaction) -> VisibleItems {
+        VisibleItems(scope: folder.map { FolderScope(transaction, $0) })
+    }
+}
+
+/// The items of a volume that an account sees, within one transaction. A transaction asks one such
+/// value about all items, because it looks up each directory only once.
+struct VisibleItems {
+    /// Nil for a member of the whole volume.
+    fileprivate var scope: FolderScope?
+
+    mutating func contains(_ item: Identifier) throws -> Bool {
+        try scope?.contains(item) ?? true
     }
 
-    /// Whether a version is one of an item that is in what the account sees.
-    func shows(version: Identifier, _ transaction: any LedgerTransaction) throws -> Bool {
-        guard let folder else { return true }
-        var scope = FolderScope(transaction, folder)
-        return try scope.contains(version: version)
+    /// Whether a version is one of an item that the account sees.
+    mutating func contains(version: Identifier) throws -> Bool {
+        try scope?.contains(version: version) ?? true
     }
 }
 

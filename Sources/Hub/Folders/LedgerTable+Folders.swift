@@ -132,8 +132,15 @@ extension LedgerTable {
     }
 
     mutating func sees(_ id: Identifier) throws -> Bool {
-        work += 1
+        let before = scope?.reads ?? 0
+        defer { work += (scope?.reads ?? 0) - before }
         return try scope?.contains(id) ?? true
+    }
+
+    mutating func sees(version id: Identifier) throws -> Bool {
+        let before = scope?.reads ?? 0
+        defer { work += (scope?.reads ?? 0) - before }
+        return try scope?.contains(version: id) ?? true
     }
 
     /// The item at the end of a chain of aliases.

@@ -143,7 +143,7 @@ struct LedgerTable: ItemTable {
     }
 
     mutating func revision(_ id: Identifier) throws -> Revision? {
-        guard try scope?.contains(version: id) ?? true else { return nil }
+        guard try sees(version: id) else { return nil }
         return try transaction.revision(id, in: volume)
     }
 

@@ -63,9 +63,10 @@ package final class Grants: Sendable {
         let (volume, rows) = try await ledger.read { transaction in
             let view = try transaction.membership.view(id, of: caller, for: .grant)
             let table = GrantTable(transaction, volume: view.volume.id)
+            var visible = view.visibleItems(transaction)
             let rows = try items.reduce(into: [Identifier: GrantRow]()) { rows, item in
                 let item = try transaction.canonical(item, in: view.volume.id)
-                if try view.shows(item, transaction) { rows[item] = try table.row(of: item) }
+                if try visible.contains(item) { rows[item] = try table.row(of: item) }
             }
             return (view.volume.id, rows)
         }
@@ -88,6 +89,7 @@ private struct GrantSteps {
     let table: GrantTable
     let asker: GrantRow.Holder
     let time: Int64
+    private var visible: VisibleItems
     private var names: [Identifier: (user: String, name: String)]?
 
     init(
@@ -96,6 +98,7 @@ private struct GrantSteps {
     ) {
         (self.transaction, self.view, self.asker) = (transaction, view, asker)
         self.time = time
+        visible = view.visibleItems(transaction)
         table = GrantTable(transaction, volume: view.volume.id)
     }
 
@@ -112,7 +115,7 @@ private struct GrantSteps {
         }
         // Nothing is learned or kept about items that the volume, or the caller's folder, does not
         // have. What has left the folder is not renewed, so others get it soon.
-        guard try view.shows(item, transaction) else { return result }
+        guard try visible.contains(item) else { return result }
         switch (step.kind, step.token) {
         case (.renew, let token?):
             let isRenewed = try table.renew(item, token, by: asker, number: step.number)

@@ -78,11 +78,12 @@ extension Hub {
                 try await ledger.write(.volume(volume)) { transaction in
                     let view = try transaction.membership.view(id, of: caller, for: .holding)
                     let volume = view.volume.id
+                    var visible = view.visibleItems(transaction)
                     for revision in gone {
                         try transaction.release(revision, by: caller.device, in: volume)
                     }
                     for revision in revisions
-                    where try view.shows(version: revision, transaction)
+                    where try visible.contains(version: revision)
                         && transaction.chunks(of: revision, in: volume) != nil
                     {
                         try transaction.hold(revision, by: caller.device, in: volume)
@@ -99,8 +100,9 @@ extension Hub {
         let counts = try await ledger.read { transaction -> [Int?] in
             let view = try transaction.membership.view(id, of: caller, for: .durability)
             let volume = view.volume.id
+            var visible = view.visibleItems(transaction)
             return try revisions.map { revision in
-                guard try view.shows(version: revision, transaction),
+                guard try visible.contains(version: revision),
                     try transaction.chunks(of: revision, in: volume) != nil
                 else { return nil }
                 return try transaction.holders(of: revision, in: volume)

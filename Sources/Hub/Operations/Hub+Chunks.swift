@@ -116,9 +116,10 @@ extension Hub {
         let wanted = revisions
         let (frames, end) = try await ledger.read { transaction in
             let view = try transaction.membership.view(id, of: caller, for: .manifests)
+            var visible = view.visibleItems(transaction)
             var (frames, sum, end) = ([ManifestFrame](), 0, wanted.startIndex)
             while end < wanted.endIndex, sum < bytes {
-                if try view.shows(version: wanted[end], transaction),
+                if try visible.contains(version: wanted[end]),
                     let found = try transaction.manifest(of: wanted[end], in: view.volume.id)
                 {
                     frames.append(ManifestFrame(revision: wanted[end], bytes: found))

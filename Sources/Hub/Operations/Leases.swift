@@ -32,9 +32,10 @@ package final class Leases: Sendable {
             let view = try transaction.membership.view(
                 id, of: caller, for: edits ? .edit : .leases)
             let volume = view.volume.id
+            var visible = view.visibleItems(transaction)
             // What the hub does not have yet, the device tells again with the next heartbeat.
             let known = try request.documents.filter { document in
-                guard try view.shows(document.item, transaction) else { return false }
+                guard try visible.contains(document.item) else { return false }
                 let found = try transaction.row(
                     "SELECT alive FROM items WHERE volume = $1 AND id = $2",
                     [.id(volume), .id(document.item)])
@@ -95,7 +96,8 @@ package final class Leases: Sendable {
         try await ledger.read { [self] transaction in
             let view = try transaction.membership.view(id, of: caller, for: .leases)
             let all = leases(of: view.volume.id, except: caller.device)
-            return try all.filter { try view.shows($0.document, transaction) }
+            var visible = view.visibleItems(transaction)
+            return try all.filter { try visible.contains($0.document) }
         }
     }
 

@@ -94,7 +94,7 @@ struct ComparePage {
             let new = try await text(newer)
         else { return nil }
         // An account compares one pair at a time, because that takes processor time.
-        return await place.session.hub.perAccountLock.alone(place.volume.account) {
+        return await place.session.hub.perAccountLock.alone(place.session.caller.account) {
             DifferenceRows(old, new)
         }
     }

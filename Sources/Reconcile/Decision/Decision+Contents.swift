@@ -31,7 +31,7 @@ extension Decision {
 
     // MARK: Resolve
 
-    /// Decides a resolution: rows 26 and 27. A resolution without new contents does not take an
+    /// Decides a resolution: rows 26, 27 and 32. A resolution without new contents does not take an
     /// item out of the trash.
     func resolve<T: ItemTable>(
         _ id: Identifier, _ settled: [Identifier], _ revision: Revision?, in table: inout T
@@ -49,10 +49,11 @@ extension Decision {
             isConflict = try insert(revision, settling: settled, into: &item, in: &table)
         } else {
             // At least one version always stays, because resolving a conflict never deletes a
-            // document.
+            // document. What is fenced off does not replace the current version by another one.
             var left: [Revision] = []
             for one in item.live {
                 var stays = !settled.contains(where: one.isNamed)
+                stays = stays || isFenced && one.id == item.current?.id
                 if !stays { stays = try standsForMore(one, than: settled, in: &table) }
                 if stays { left.append(one) }
             }

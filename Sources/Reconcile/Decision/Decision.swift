@@ -37,7 +37,8 @@ extension Operation {
 struct Decision {
     let operation: Operation
     let sequence: UInt64
-    /// Whether new contents become a conflict version in any case (row 32).
+    /// Whether new contents become a conflict version in any case, and the current version stays
+    /// (row 32).
     var isFenced = false
 
     /// Whether the device knew of a change: it had received the journal up to there, or it had made

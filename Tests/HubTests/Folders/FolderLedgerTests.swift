@@ -127,6 +127,72 @@ struct FolderLedgerTests {
         try ledger.close()
     }
 
+    /// A folder with 100 directories, each in the one before, and the same number of others in the
+    /// last of them.
+    private func withDeepFolder(
+        _ body:
+            @escaping @Sendable (
+                CountedTransaction, SharedFolder, _ ids: [Identifier]
+            ) throws -> Void
+    ) async throws {
+        let scratch = try TemporaryDirectory("ledger")
+        let ledger = try LedgerKind.sqlite.open(scratch.path)
+        let volume = VolumeRow.example(.random())
+        let ids = (1...200).map(inner)
+        try await ledger.write { transaction in
+            try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
+            try transaction.addVolume(volume, at: 2)
+            var table = LedgerTable(transaction, volume: volume.id, time: 0)
+            table.sequence = 1
+            try table.put(Self.directory(Self.shared, in: .root, 1))
+            for (index, id) in ids.enumerated() {
+                let parent = index == 0 ? Self.shared : ids[min(index, 100) - 1]
+                try table.put(Self.directory(id, in: parent, 1))
+            }
+            let folder = try transaction.folders.share(Self.shared, in: volume.id)
+            try body(CountedTransaction(base: transaction), folder, ids)
+        }
+        try ledger.close()
+    }
+
+    @Test("a request with many ids looks up each directory once") func manyIDs() async throws {
+        try await withDeepFolder { transaction, folder, ids in
+            let view = VolumeView(volume: .example(.random()), role: .reader, folder: folder)
+            var visible = view.visibleItems(transaction)
+            let seen = try (ids + [Self.outside]).filter { try visible.contains($0) }
+            #expect(seen == ids)
+            let count = transaction.counts.statements.withLock { $0 }
+            #expect(count <= 2 * ids.count, "\(count)")
+        }
+    }
+
+    @Test("what a commit reads to find out what is in a folder counts as work")
+    func countedWork() async throws {
+        try await withDeepFolder { transaction, folder, ids in
+            var table = LedgerTable(transaction, volume: folder.volume, time: 0)
+            table.scope = FolderScope(transaction, folder)
+            #expect(try table.sees(ids[150]))
+            #expect(table.work > 100)
+            let before = table.work
+            #expect(try table.sees(ids[151]))
+            #expect(table.work == before + 1)
+            // The ids of versions are looked up by the same table.
+            let version = Revision(
+                id: inner(900), parents: [], content: .sha256([]), size: 0,
+                moment: Moment(time: 1, device: .root))
+            table.sequence = 2
+            try table.record(version, of: ids[152])
+            let recorded = table.work
+            let again = Operation(
+                id: OperationID(device: .root, epoch: 1, number: 1), item: ids[152],
+                moment: version.moment, base: 0, change: .edit(version))
+            var versions = VersionIDs()
+            let entry = OperationEntry(again, content: nil)
+            #expect(try versions.refusal(of: entry, in: &table) == nil)
+            #expect(table.work == recorded + 2)
+        }
+    }
+
     @Test("the table of a member shows the folder as a volume", arguments: LedgerKind.all)
     func table(_ kind: LedgerKind) async throws {
         let scratch = try TemporaryDirectory("ledger")

@@ -124,6 +124,37 @@ struct HostileMemberTests {
         }
     }
 
+    @Test("a deletion in steps under the id of an item outside is refused alone")
+    func deletionInSteps() async throws {
+        var limits = CallerLimits()
+        limits.steps.deleted = 1
+        try await FolderScene.with(limits: limits) { scene in
+            // What was unified with a directory in the folder may be outside of it itself.
+            let (old, volume) = (Identifier.random(), scene.anna.volume.id)
+            let (sub, inner) = (scene.sub, scene.inner)
+            let head = try await scene.bert.changes().head
+            try await scene.hub.hub.ledger.write { transaction in
+                for id in [old, inner] {
+                    try transaction.setAlias(of: id, to: sub, in: volume, sequence: head)
+                }
+            }
+            let results = try await scene.bert.commit([
+                scene.bert.deletion(inner, seen: head), scene.bert.directory("after"),
+            ]).results
+            #expect(results[0].refusal?.code == .malformed)
+            #expect(results[0].refusal?.takenItem == inner)
+            #expect(results[1].verdict == .applied)
+            #expect(try await scene.seen()[scene.note]?.life.isAlive == true)
+            let result = try await scene.bert.commit([scene.bert.deletion(old, seen: head)])
+                .results[0]
+            #expect(result.verdict == .applied)
+            #expect(try await scene.seen()[scene.note]?.life.isAlive == false)
+            // The device is told again what the item's id is.
+            let told = try await scene.bert.changes(after: head).changes
+            #expect(told.contains { if case .alias(old, of: sub) = $0 { true } else { false } })
+        }
+    }
+
     @Test("the id of a version outside tells nothing of it") func versions() async throws {
         try await FolderScene.with { scene in
             try await scene.bert.upload([bytes("salary"), bytes("guess")])

@@ -1,11 +1,12 @@
 import Foundation
-import Hub
 import HubPages
 import HubProtocol
 import Model
 import Reconcile
 import Support
 import Testing
+
+@testable import Hub
 
 /// Versions, conflicts and deleted items on the pages.
 struct PageVersionTests {
@@ -282,6 +283,23 @@ struct PageVersionTests {
             let bad = try await browser.get("\(written.address)/compare?from=x&to=y")
             #expect(bad.status == 404)
             #expect(try await browser.get("\(written.address)/compare").status == 200)
+        }
+    }
+
+    /// What a reader has compared takes turns with the reader's other work, not with the owner's.
+    @Test func readersDoNotKeepTheOwnerWaiting() async throws {
+        try await RunningHub.with { hub in
+            var written = try await Written(hub)
+            try await written.save("two\n")
+            var browser = try await hub.surfer("bert")
+            let add = MemberRequest(.add, "bert", role: .reader)
+            let _: MemberList = try await Wire.post(
+                written.device.path(.members), add, token: written.device.token)
+            let found = try await hub.hub.ledger.read { try $0.account(named: "anna")?.id }
+            let owner = try #require(found)
+            let page = try await hub.hub.perAccountLock.alone(
+                owner, waiting: { try await browser.get("\(written.address)/compare") })
+            #expect(page.status == 200 && page.prose.contains("two"))
         }
     }
 }
