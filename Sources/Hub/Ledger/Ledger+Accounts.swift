@@ -56,6 +56,7 @@ extension LedgerTransaction {
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
         }
         for device in try devices.entries(of: account) {
+            try GrantTable.release(of: device.id, self)
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
             try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }

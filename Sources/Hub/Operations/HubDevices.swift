@@ -141,9 +141,7 @@ package struct HubDevices: Sendable {
             guard try transaction.devices.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            let revoked = try transaction.devices.revoke(device, at: time)
-            for device in revoked { try GrantTable.release(of: device, transaction) }
-            return revoked
+            return try transaction.devices.revoke(device, at: time)
         }
         for device in revoked { endFeeds(of: device) }
     }

@@ -38,11 +38,7 @@ package struct VolumeMembers: Sendable {
             let (seen, account) = try await hub.ledger.write { transaction in
                 let view = try transaction.membership.view(id, of: caller, for: operation)
                 try transaction.membership.change(request, of: view.volume, at: time)
-                let account = try transaction.account(named: request.user)?.id
-                if let account {
-                    try GrantTable(transaction, volume: view.volume.id).release(of: account)
-                }
-                return (view, account)
+                return (view, try transaction.account(named: request.user)?.id)
             }
             view = seen
             if let account {
