@@ -53,6 +53,7 @@ extension LedgerTransaction {
             for table in LedgerSchema.volumeTables {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
+            try removeFact(Fact.renewal(of: volume.id))
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
         }
         for device in try devices.entries(of: account) {

@@ -51,8 +51,6 @@ package final class Hub: Sendable {
     let headsChanged = Atomic<Bool>(true)
     /// The bytes of chunks that are being written to the disk, by account.
     let incomingBytes = Mutex<[Identifier: UInt64]>([:])
-    /// The epochs that began because a device had read another journal.
-    let renewedEpochs = Mutex<Set<RenewedEpoch>>([])
 
     /// Opens the hub in a directory, or creates one.
     ///
@@ -172,12 +170,6 @@ package final class Hub: Sendable {
             log.error("the heads could not be written: \(error)")
         }
     }
-}
-
-/// An epoch that this process has begun, and the run in which it did.
-struct RenewedEpoch: Hashable {
-    let epoch: Identifier
-    let run: Identifier
 }
 
 enum Fact {
