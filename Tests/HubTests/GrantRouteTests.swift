@@ -163,10 +163,10 @@ struct GrantRouteTests {
             let volume = anna.volume.id
             let (ledger, devices) = (hub.hub.ledger, hub.hub.devices)
             let one = Grants(
-                ledger, Feeds(), duration: LeaseTerms.duration, clock: { 1 },
+                ledger, Feeds(), RoundRobinLock(), duration: LeaseTerms.duration, clock: { 1 },
                 uptime: { first.withLock { $0 } })
             let two = Grants(
-                ledger, Feeds(), duration: LeaseTerms.duration, clock: { 2 },
+                ledger, Feeds(), RoundRobinLock(), duration: LeaseTerms.duration, clock: { 2 },
                 uptime: { second.withLock { $0 } })
             func take(
                 _ hub: Grants, _ device: TestDevice, _ number: UInt64

@@ -9,16 +9,18 @@ package final class Grants: Sendable {
     let watch: Mutex<GrantWatch>
     private let ledger: any Ledger
     private let feeds: Feeds
+    private let turns: RoundRobinLock
     private let clock: @Sendable () -> Int64
     private let uptime: @Sendable () -> Int64
 
     /// - Parameter duration: How long a grant lasts without a sign of life, in nanoseconds.
     init(
-        _ ledger: any Ledger, _ feeds: Feeds, duration: Int64,
+        _ ledger: any Ledger, _ feeds: Feeds, _ turns: RoundRobinLock, duration: Int64,
         clock: @escaping @Sendable () -> Int64, uptime: @escaping @Sendable () -> Int64
     ) {
         self.ledger = ledger
         self.feeds = feeds
+        self.turns = turns
         self.clock = clock
         self.uptime = uptime
         watch = Mutex(GrantWatch(duration: duration))
@@ -38,14 +40,16 @@ package final class Grants: Sendable {
             device: caller.device, process: process ?? caller.device)
         let (volume, ended) = try await endedRows(request, in: id, of: caller, for: asker)
         let time = clock()
-        let (answer, head) = try await ledger.write(.volume(volume)) { transaction in
-            let view = try transaction.membership.view(id, of: caller, for: .grant)
-            let before = view.volume.head
-            var steps = GrantSteps(transaction, view: view, asker: asker, at: time)
-            let answer = GrantAnswer(
-                results: try request.steps.map { try steps.answer($0, ended) })
-            let after = try transaction.volume(volume)?.head ?? before
-            return (answer, after > before ? after : nil)
+        let (answer, head) = try await turns.take(caller.account) {
+            try await ledger.write(.volume(volume)) { transaction in
+                let view = try transaction.membership.view(id, of: caller, for: .grant)
+                let before = view.volume.head
+                var steps = GrantSteps(transaction, view: view, asker: asker, at: time)
+                let answer = GrantAnswer(
+                    results: try request.steps.map { try steps.answer($0, ended) })
+                let after = try transaction.volume(volume)?.head ?? before
+                return (answer, after > before ? after : nil)
+            }
         }
         // A token is a position of the journal, up to which all devices read.
         if let head {

@@ -30,7 +30,7 @@ struct PositionCheck {
                 "Position \(position) is not in this volume's journal: ask for a new epoch, "
                     + "and compare everything.")
         }
-        let renewed = try await hub.ledger.write { transaction -> Identifier? in
+        let renewed = try await hub.write(for: caller.account) { transaction -> Identifier? in
             guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
             let renewed = try transaction.renewEpoch(of: volume)
             try transaction.noteRenewal(renewed, of: volume)

@@ -35,7 +35,7 @@ package struct VolumeMembers: Sendable {
         var isUnknown = false
         defer { if !isUnknown { hub.memberNames.forgive(who, at: time) } }
         do {
-            let (seen, account) = try await hub.ledger.write { transaction in
+            let (seen, account) = try await hub.write(for: caller.account) { transaction in
                 let view = try transaction.membership.view(id, of: caller, for: operation)
                 try transaction.membership.change(request, of: view.volume, at: time)
                 return (view, try transaction.account(named: request.user)?.id)
