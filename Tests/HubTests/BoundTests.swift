@@ -250,6 +250,18 @@ struct BoundTests {
         }
     }
 
+    @Test("a reader begins no epoch of a volume") func readersBeginNoEpoch() async throws {
+        try await RunningHub.with { hub in
+            let anna = try await hub.device(of: "anna", volume: "team")
+            var bert = try await hub.device(of: "bert")
+            try await anna.change(.add, "bert", .reader)
+            bert.volume = try await bert.open("team", of: "anna")
+            let lie = try await failure { [bert] in try await bert.changes(after: 999_999_999) }
+            #expect(lie.code == .copied)
+            #expect(try await anna.changes().volumeEpoch == anna.volume.epoch)
+        }
+    }
+
     // MARK: Fairness
 
     @Test func muchWorkIsSeveralTransactions() async throws {

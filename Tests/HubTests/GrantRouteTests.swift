@@ -107,6 +107,39 @@ struct GrantRouteTests {
         }
     }
 
+    @Test("grants end when the hub's operator revokes a device or changes a member")
+    func administration() async throws {
+        try await with { hub, anna, bert, item in
+            let administration = try hub.administration()
+            #expect(try await bert.ask(.take, item, 1).token != nil)
+            try await administration.change(
+                MemberRequest(.role, "bert", role: .reader), in: "team", owner: "anna")
+            #expect(try await anna.ask(.take, item, 1).token != nil)
+            var other = try await hub.device(of: "anna")
+            other.volume = anna.volume
+            _ = try await administration.revoke("\(anna.id)")
+            #expect(try await other.ask(.take, item, 1).token != nil)
+            try administration.close()
+        }
+    }
+
+    @Test("a hub does not watch the grants of deleted documents") func deleted() async throws {
+        try await with { hub, anna, bert, item in
+            func watched() -> Int { hub.hub.grants.watch.withLock { $0.count } }
+            #expect(try await anna.ask(.take, item, 1).token != nil)
+            var device = anna
+            let current = try await hub.hub.ledger.read { [volume = anna.volume.id] in
+                try $0.item(item, in: volume)?.current?.id
+            }
+            try await device.commit([device.entry(item, .delete(current: current))])
+            #expect(try await bert.ask(.take, item, 1).token == nil)
+            #expect(watched() == 0)
+            try await device.commit([device.entry(item, .restore)])
+            #expect(try await bert.ask(.take, item, 2).token == nil)
+            #expect(watched() == 1)
+        }
+    }
+
     @Test("requests that make no sense are refused") func hostile() async throws {
         try await with { _, anna, _, item in
             let step = GrantRequest.Step(.take, item, number: 1)
@@ -130,10 +163,10 @@ struct GrantRouteTests {
             let volume = anna.volume.id
             let (ledger, devices) = (hub.hub.ledger, hub.hub.devices)
             let one = Grants(
-                ledger, Feeds(), duration: LeaseTerms.duration, clock: { 1 },
+                ledger, Feeds(), RoundRobinLock(), duration: LeaseTerms.duration, clock: { 1 },
                 uptime: { first.withLock { $0 } })
             let two = Grants(
-                ledger, Feeds(), duration: LeaseTerms.duration, clock: { 2 },
+                ledger, Feeds(), RoundRobinLock(), duration: LeaseTerms.duration, clock: { 2 },
                 uptime: { second.withLock { $0 } })
             func take(
                 _ hub: Grants, _ device: TestDevice, _ number: UInt64

@@ -77,6 +77,19 @@ struct SeveralHubsTests {
         }
     }
 
+    @Test("a device cannot begin one epoch after another at different hubs")
+    func epochs() async throws {
+        try await withHubs { _, first, second in
+            var device = try await first.device()
+            let gone = try await failure { [device] in try await device.changes(after: 1000) }
+            #expect(gone.code == .volumeEpoch)
+            device = device.moved(to: second.url)
+            device.volume.epoch = try #require(gone.epoch)
+            let lie = try await failure { [device] in try await device.changes(after: 1000) }
+            #expect(lie.code == .copied)
+        }
+    }
+
     @Test("a copied store is noticed although its two processes use different hubs")
     func copies() async throws {
         try await withHubs { _, first, second in

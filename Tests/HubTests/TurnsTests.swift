@@ -1,6 +1,8 @@
 import Dispatch
 import Glibc
+import HubProtocol
 import Model
+import Support
 import Synchronization
 import Testing
 
@@ -29,6 +31,37 @@ struct TurnsTests {
         // Nobody holds the lock now.
         await turns.enter(other)
         await turns.leave()
+    }
+
+    /// Otherwise an account with many requests would make the others wait for all of them.
+    @Test("what the requests of an account write waits for its turn", .timeLimit(.minutes(5)))
+    func writes() async throws {
+        try await RunningHub.with { running in
+            let device = try await running.device(of: "anna", volume: "own")
+            _ = try await running.device(of: "bert")
+            let (hub, id) = (running.hub, device.volume.id)
+            let caller = try await hub.devices.caller(token: device.token)
+            let writes: [@Sendable () async throws -> Void] = [
+                {
+                    let request = GrantRequest(steps: [.init(.take, .random(), number: 1)])
+                    _ = try await hub.grants.answer(request, in: id, from: nil, for: caller)
+                },
+                { _ = try await hub.devices.newEpoch(for: caller) },
+                { _ = try await hub.openVolume(VolumeRequest(name: "new"), for: caller) },
+                {
+                    let request = MemberRequest(.add, "bert", role: .editor)
+                    _ = try await hub.members.change(request, in: id, for: caller)
+                },
+            ]
+            await hub.turns.enter(.random())
+            let tasks = writes.map { write in Task { try await write() } }
+            // To open a volume that exists is not to write.
+            let known = try await hub.openVolume(VolumeRequest(name: "own"), for: caller)
+            #expect(known.id == id && !known.created)
+            try await running.until { await hub.turns.count == writes.count }
+            await hub.turns.leave()
+            for task in tasks { try await task.value }
+        }
     }
 
     /// Hard work is serialized within one account and does not delay others.

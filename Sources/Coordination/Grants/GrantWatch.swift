@@ -24,32 +24,40 @@ package struct GrantWatch: Sendable {
 
     /// How long a grant lasts without a sign of life, in nanoseconds.
     private let duration: Int64
-    private var sightings: [Document: Sighting] = [:]
-    /// More than these are not watched, so that the memory of a hub is bounded.
-    private static let limit = 65_536
+    /// By the account that asks, so that no account can use up what is kept for another one.
+    private var sightings: [Identifier: [Document: Sighting]] = [:]
+    /// The memory of a hub is bounded: if an account asks for more than these, the ones that it has
+    /// not asked for longest are forgotten.
+    package static let limit = 1024
 
     package init(duration: Int64 = LeaseTerms.duration) { self.duration = duration }
 
-    package var count: Int { sightings.count }
+    package var count: Int { sightings.values.reduce(0) { $0 + $1.count } }
 
     /// Takes the row of a document that another device asks for, as a transaction has read it.
     ///
+    /// - Parameter account: The account of the device that asks.
     /// - Returns: Whether the holder's time is over. The row may be taken over only if it is still
     ///   the same within the transaction that does so.
-    package mutating func isOver(_ row: GrantRow, of document: Document, at now: Int64) -> Bool {
-        if var known = sightings[document], known.row == row {
-            known.last = now
-            sightings[document] = known
+    package mutating func isOver(
+        _ row: GrantRow, of document: Document, askedBy account: Identifier, at now: Int64
+    ) -> Bool {
+        let known = sightings[account]?[document]
+        if let known, known.row == row {
+            sightings[account]?[document]?.last = now
             return now >= known.since + duration
         }
-        if sightings.count >= GrantWatch.limit { forgetOld(at: now) }
-        guard sightings.count < GrantWatch.limit else { return false }
-        sightings[document] = Sighting(row: row, since: now, last: now)
+        if known == nil, sightings[account]?.count ?? 0 >= GrantWatch.limit {
+            forgetHalf(of: account)
+        }
+        sightings[account, default: [:]][document] = Sighting(row: row, since: now, last: now)
         return false
     }
 
-    /// To be called from time to time: forgets what nobody has asked for lately.
-    package mutating func forgetOld(at now: Int64) {
-        sightings = sightings.filter { now < $0.value.last + 2 * duration }
+    /// Half of them, so that the order is not looked at for each document.
+    private mutating func forgetHalf(of account: Identifier) {
+        let sorted = sightings[account, default: [:]].sorted { $0.value.last > $1.value.last }
+        let newest = sorted.prefix(GrantWatch.limit / 2).map { ($0.key, $0.value) }
+        sightings[account] = Dictionary(uniqueKeysWithValues: newest)
     }
 }

@@ -170,9 +170,9 @@ package struct DeviceTable {
             [.integer(expires), .id(device)])
     }
 
-    /// Revokes a device, its passkeys, the links that were made on it, and all devices that were
-    /// split off from it or signed in with those passkeys, because a thief of its token may have
-    /// created them.
+    /// Revokes a device, its passkeys, its grants, the links that were made on it, and all devices
+    /// that were split off from it or signed in with those passkeys, because a thief of its token
+    /// may have created them.
     ///
     /// - Returns: All devices that were revoked.
     @discardableResult
@@ -190,6 +190,7 @@ package struct DeviceTable {
         for device in revoked {
             if try transaction.links[device] != nil { try transaction.links.remove(device) }
             try removeTokens(of: device)
+            try GrantTable.release(of: device, transaction)
             try transaction.passkeys.removeAll(addedBy: device)
             try transaction.links.removeAll(madeOn: device)
             try transaction.execute(

@@ -53,9 +53,11 @@ extension LedgerTransaction {
             for table in LedgerSchema.volumeTables {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
+            try removeFact(Fact.renewal(of: volume.id))
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
         }
         for device in try devices.entries(of: account) {
+            try GrantTable.release(of: device.id, self)
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
             try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }

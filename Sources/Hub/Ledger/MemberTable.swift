@@ -244,7 +244,7 @@ package struct MemberTable {
     }
 
     /// Carries out a request that was checked (`MemberRequest.objection`) of somebody who may make
-    /// it.
+    /// it. The account's grants in the volume end.
     ///
     /// - Throws: `.notFound`, `.taken`, `.forbidden`, `.quota`.
     func change(
@@ -276,6 +276,7 @@ package struct MemberTable {
         } else if before == nil {
             throw Failure(.notFound, "\(request.user) is not a member of this volume.")
         }
+        try GrantTable(transaction, volume: volume.id).release(of: account.id)
         guard let role = request.role else {
             return try removeMember(account.id, of: volume.id)
         }

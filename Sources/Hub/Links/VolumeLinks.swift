@@ -48,7 +48,7 @@ package struct VolumeLinks: Sendable {
             if let text = request.password {
                 await hub.perAccountLock.alone(caller.account) { LinkPassword(of: text) }
             } else { nil }
-        let link = try await hub.ledger.write { transaction in
+        let link = try await hub.write(for: caller.account) { transaction in
             _ = try transaction.membership.volume(id, of: caller, for: .makeLink)
             let item = try transaction.links.document(request.item ?? .root, in: id)
             guard try transaction.links.all(in: id).count < HubLimits.links else {
@@ -70,7 +70,7 @@ package struct VolumeLinks: Sendable {
     }
 
     private func revoke(_ link: Identifier, in id: Identifier, for caller: Caller) async throws {
-        try await hub.ledger.write { transaction in
+        try await hub.write(for: caller.account) { transaction in
             _ = try transaction.membership.volume(id, of: caller, for: .links)
             let visible = try transaction.links.visible(in: id, to: caller)
             guard visible.contains(where: { $0.id == link }) else {

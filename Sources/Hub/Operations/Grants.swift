@@ -6,19 +6,21 @@ import Synchronization
 /// The documents that only one device may edit, as devices ask for them. The ledger has the grants
 /// (`GrantTable`); what this hub has seen of them is in its memory (`GrantWatch`).
 package final class Grants: Sendable {
-    private let watch: Mutex<GrantWatch>
+    let watch: Mutex<GrantWatch>
     private let ledger: any Ledger
     private let feeds: Feeds
+    private let turns: RoundRobinLock
     private let clock: @Sendable () -> Int64
     private let uptime: @Sendable () -> Int64
 
     /// - Parameter duration: How long a grant lasts without a sign of life, in nanoseconds.
     init(
-        _ ledger: any Ledger, _ feeds: Feeds, duration: Int64,
+        _ ledger: any Ledger, _ feeds: Feeds, _ turns: RoundRobinLock, duration: Int64,
         clock: @escaping @Sendable () -> Int64, uptime: @escaping @Sendable () -> Int64
     ) {
         self.ledger = ledger
         self.feeds = feeds
+        self.turns = turns
         self.clock = clock
         self.uptime = uptime
         watch = Mutex(GrantWatch(duration: duration))
@@ -38,14 +40,16 @@ package final class Grants: Sendable {
             device: caller.device, process: process ?? caller.device)
         let (volume, ended) = try await endedRows(request, in: id, of: caller, for: asker)
         let time = clock()
-        let (answer, head) = try await ledger.write(.volume(volume)) { transaction in
-            let view = try transaction.membership.view(id, of: caller, for: .grant)
-            let before = view.volume.head
-            var steps = GrantSteps(transaction, view: view, asker: asker, at: time)
-            let answer = GrantAnswer(
-                results: try request.steps.map { try steps.answer($0, ended) })
-            let after = try transaction.volume(volume)?.head ?? before
-            return (answer, after > before ? after : nil)
+        let (answer, head) = try await turns.take(caller.account) {
+            try await ledger.write(.volume(volume)) { transaction in
+                let view = try transaction.membership.view(id, of: caller, for: .grant)
+                let before = view.volume.head
+                var steps = GrantSteps(transaction, view: view, asker: asker, at: time)
+                let answer = GrantAnswer(
+                    results: try request.steps.map { try steps.answer($0, ended) })
+                let after = try transaction.volume(volume)?.head ?? before
+                return (answer, after > before ? after : nil)
+            }
         }
         // A token is a position of the journal, up to which all devices read.
         if let head {
@@ -68,14 +72,18 @@ package final class Grants: Sendable {
                 let item = try transaction.canonical(item, in: view.volume.id)
                 if try visible.contains(item) { rows[item] = try table.row(of: item) }
             }
-            return (view.volume.id, rows)
+            // The grants of deleted documents stay held, and nobody gets them. So they are not
+            // watched.
+            let alive = try rows.filter { try transaction.isAlive($0.key, in: view.volume.id) }
+            return (view.volume.id, alive)
         }
         let now = uptime()
         let ended = watch.withLock { watch in
             rows.filter { item, row in
                 row.isHeld && row.holder.device != asker.device
                     && watch.isOver(
-                        row, of: GrantWatch.Document(volume: volume, item: item), at: now)
+                        row, of: GrantWatch.Document(volume: volume, item: item),
+                        askedBy: caller.account, at: now)
             }
         }
         return (volume, ended)
@@ -124,18 +132,12 @@ private struct GrantSteps {
             let isResumed = try table.resume(item, token, by: asker, number: step.number)
             result.token = isResumed ? token : nil
         default:
-            guard try isDocument(item) else { return result }
+            guard try transaction.isAlive(item, in: volume) else { return result }
             result.token = try table.take(
                 item, by: asker, number: step.number, ended: ended[item], at: time)
         }
         if result.token == nil { try name(&result, item) }
         return result
-    }
-
-    private func isDocument(_ item: Identifier) throws -> Bool {
-        try transaction.row(
-            "SELECT alive FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(item)]
-        )?.integer(0) == 1
     }
 
     /// Says who has a document.
@@ -151,6 +153,12 @@ private struct GrantSteps {
 }
 
 extension LedgerTransaction {
+    fileprivate func isAlive(_ item: Identifier, in volume: Identifier) throws -> Bool {
+        try row(
+            "SELECT alive FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(item)]
+        )?.integer(0) == 1
+    }
+
     /// The item into which the named one was unified.
     func canonical(_ item: Identifier, in volume: Identifier) throws -> Identifier {
         var (item, seen) = (item, Set<Identifier>())

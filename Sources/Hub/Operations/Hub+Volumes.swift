@@ -19,7 +19,11 @@ extension Hub {
         let own: @Sendable (VolumeRow) -> VolumeAccess = {
             VolumeAccess(volume: $0, role: .owner, owner: nil)
         }
-        let answer = try await ledger.write { transaction -> VolumeAnswer in
+        let known = try await ledger.read { transaction in
+            try transaction.volumes(of: caller.account).first { $0.name == name }
+        }
+        if let known { return VolumeAnswer(own(known), created: false) }
+        let answer = try await write(for: caller.account) { transaction -> VolumeAnswer in
             let volumes = try transaction.volumes(of: caller.account)
             if let known = volumes.first(where: { $0.name == name }) {
                 return VolumeAnswer(own(known), created: false)

@@ -51,8 +51,6 @@ package final class Hub: Sendable {
     let headsChanged = Atomic<Bool>(true)
     /// The bytes of chunks that are being written to the disk, by account.
     let incomingBytes = Mutex<[Identifier: UInt64]>([:])
-    /// The epochs that began because a device had read another journal.
-    let renewedEpochs = Mutex<Set<RenewedEpoch>>([])
 
     /// Opens the hub in a directory, or creates one.
     ///
@@ -95,12 +93,12 @@ package final class Hub: Sendable {
         self.log = log
         self.clock = clock
         leases = Leases(ledger, feeds, uptime: uptime)
+        turns = RoundRobinLock(places: ledger.parallelWrites)
         grants = Grants(
-            ledger, feeds, duration: GrantTimes.shortened ?? LeaseTerms.duration, clock: clock,
-            uptime: uptime)
+            ledger, feeds, turns, duration: GrantTimes.shortened ?? LeaseTerms.duration,
+            clock: clock, uptime: uptime)
         move = MoveWatch(uptime: uptime)
         self.limits = limits
-        turns = RoundRobinLock(places: ledger.parallelWrites)
         bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
         witness = HeadRecord(path: directory.headsPath)
         parts = PartsCheck(
@@ -174,10 +172,15 @@ package final class Hub: Sendable {
     }
 }
 
-/// An epoch that this process has begun, and the run in which it did.
-struct RenewedEpoch: Hashable {
-    let epoch: Identifier
-    let run: Identifier
+extension Hub {
+    /// Writes to the ledger when it is the account's turn, so that an account with many requests
+    /// does not make the others wait for all of them. It must not be called in a turn.
+    package func write<Result: Sendable>(
+        _ scope: WriteScope = .everything, for account: Identifier,
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result {
+        try await turns.take(account) { try await ledger.write(scope, body) }
+    }
 }
 
 enum Fact {

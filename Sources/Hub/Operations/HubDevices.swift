@@ -65,7 +65,7 @@ package struct HubDevices: Sendable {
             throw Failure(.malformed, "The new device needs another id than the original device.")
         }
         let time = hub.clock()
-        return try await hub.ledger.write { transaction in
+        return try await hub.write(for: caller.account) { transaction in
             guard try transaction.devices.entries(of: caller.account).count < HubLimits.devices
             else {
                 throw Failure(
@@ -105,7 +105,7 @@ package struct HubDevices: Sendable {
     ) async {
         guard time - caller.seen > 60_000_000_000 else { return }
         // A full disk prevents this note, but it is no reason to refuse the request.
-        try? await hub.ledger.write(.nothing) {
+        try? await hub.write(.nothing, for: caller.account) {
             try $0.devices.see(caller.device, at: time)
             try changeTokens($0.devices)
         }
@@ -114,7 +114,7 @@ package struct HubDevices: Sendable {
     /// Replaces the token of this request by a new one.
     package func renew(_ token: String, of caller: Caller) async throws -> TokenAnswer {
         let (old, new, time) = (Secret.hash(token: token), Secret.token(), hub.clock())
-        let expires = try await hub.ledger.write { transaction in
+        let expires = try await hub.write(for: caller.account) { transaction in
             // Another request may have replaced the token in the meantime.
             guard try transaction.devices.caller(old, at: time) != nil else {
                 throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
@@ -137,19 +137,17 @@ package struct HubDevices: Sendable {
 
     package func revoke(_ device: Identifier, for caller: Caller) async throws {
         let time = hub.clock()
-        let revoked = try await hub.ledger.write { transaction in
+        let revoked = try await hub.write(for: caller.account) { transaction in
             guard try transaction.devices.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            let revoked = try transaction.devices.revoke(device, at: time)
-            for device in revoked { try GrantTable.release(of: device, transaction) }
-            return revoked
+            return try transaction.devices.revoke(device, at: time)
         }
         for device in revoked { endFeeds(of: device) }
     }
 
     package func signOut(_ caller: Caller) async throws {
-        try await hub.ledger.write { transaction in
+        try await hub.write(for: caller.account) { transaction in
             try transaction.devices.removeTokens(of: caller.device)
             try GrantTable.release(of: caller.device, transaction)
         }
@@ -157,8 +155,10 @@ package struct HubDevices: Sendable {
     }
 
     package func newEpoch(for caller: Caller) async throws -> EpochAnswer {
-        EpochAnswer(
-            epoch: try await hub.ledger.write { try $0.devices.newEpoch(of: caller.device) })
+        let epoch = try await hub.write(for: caller.account) {
+            try $0.devices.newEpoch(of: caller.device)
+        }
+        return EpochAnswer(epoch: epoch)
     }
 
     private func endFeeds(of device: Identifier) {

@@ -1,6 +1,5 @@
 import HubProtocol
 import Model
-import Synchronization
 
 /// Compares what a device has read of a journal with the journal.
 struct PositionCheck {
@@ -15,38 +14,59 @@ struct PositionCheck {
         _ position: UInt64, run: Identifier?, in id: Identifier, epoch: Identifier,
         for caller: Caller, _ operation: VolumeOperation
     ) async throws {
-        let (isOwn, present, view) = try await hub.ledger.read { transaction in
+        let (isOwn, mayRenew, view) = try await hub.ledger.read { transaction in
             let view = try transaction.membership.view(id, of: caller, for: operation)
             let now = view.volume
             let isOwn = try now.epoch != epoch || transaction.has(position, run: run, in: now)
-            return (isOwn, transaction.run, view)
+            return (isOwn, try !transaction.hasRenewed(epoch, of: now.id), view)
         }
         guard !isOwn else { return }
         let volume = view.volume.id
-        // A ledger is not rolled back within a run, so no device can have seen more of an epoch
-        // that began in this run than the journal has. Without this check, a device could begin
-        // one epoch after another.
-        let own = RenewedEpoch(epoch: epoch, run: present)
-        // What a member of a folder says must not concern those who see more.
-        guard view.folder == nil, !hub.renewedEpochs.withLock({ $0.contains(own) }) else {
+        // What a member of a folder says must not concern those who see more, and what somebody
+        // says who may only read must not concern those who may write.
+        guard mayRenew, view.folder == nil, view.role.allows(.commit) else {
             throw Failure(
                 .copied,
                 "Position \(position) is not in this volume's journal: ask for a new epoch, "
                     + "and compare everything.")
         }
-        let renewed = try await hub.ledger.write { transaction -> RenewedEpoch? in
+        let renewed = try await hub.write(for: caller.account) { transaction -> Identifier? in
             guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
-            return RenewedEpoch(
-                epoch: try transaction.renewEpoch(of: volume), run: transaction.run)
+            let renewed = try transaction.renewEpoch(of: volume)
+            try transaction.noteRenewal(renewed, of: volume)
+            return renewed
         }
         guard let renewed else { return }
-        hub.renewedEpochs.withLock { _ = $0.insert(renewed) }
         hub.log.warning(
             "a device has read another journal than this one: the volume begins a new epoch",
             metadata: ["volume": "\(volume)"])
         hub.headsChanged.store(true, ordering: .relaxed)
-        let failure = Failure.volumeEpoch(renewed.epoch)
+        let failure = Failure.volumeEpoch(renewed)
         hub.feeds.end(failure) { $0.volume == volume }
         throw failure
     }
+}
+
+extension LedgerTransaction {
+    /// Whether the epoch began in this run because a device had read another journal. A ledger is
+    /// not rolled back within a run, so no device can have seen more of such an epoch than the
+    /// journal has. Without this, a device could begin one epoch after another. All hubs of the
+    /// ledger have the same runs.
+    fileprivate func hasRenewed(_ epoch: Identifier, of volume: Identifier) throws -> Bool {
+        try fact(Fact.renewal(of: volume)) == renewal(epoch)
+    }
+
+    fileprivate func noteRenewal(_ epoch: Identifier, of volume: Identifier) throws {
+        try setFact(Fact.renewal(of: volume), renewal(epoch))
+    }
+
+    /// Tells an epoch and the present run from all others.
+    private func renewal(_ epoch: Identifier) -> Int64 {
+        Int64(bitPattern: epoch.low ^ run.low)
+    }
+}
+
+extension Fact {
+    /// The epoch of a volume that began because a device had read another journal.
+    static func renewal(of volume: Identifier) -> String { "renewed-\(volume)" }
 }

@@ -35,14 +35,10 @@ package struct VolumeMembers: Sendable {
         var isUnknown = false
         defer { if !isUnknown { hub.memberNames.forgive(who, at: time) } }
         do {
-            let (seen, account) = try await hub.ledger.write { transaction in
+            let (seen, account) = try await hub.write(for: caller.account) { transaction in
                 let view = try transaction.membership.view(id, of: caller, for: operation)
                 try transaction.membership.change(request, of: view.volume, at: time)
-                let account = try transaction.account(named: request.user)?.id
-                if let account {
-                    try GrantTable(transaction, volume: view.volume.id).release(of: account)
-                }
-                return (view, account)
+                return (view, try transaction.account(named: request.user)?.id)
             }
             view = seen
             if let account {

@@ -44,7 +44,7 @@ extension HubDevices {
             credential: credential, account: caller.account, device: caller.device, name: name,
             origin: origin, publicKey: publicKey, added: time, signatures: answer.signatures,
             challenged: challenge.time)
-        try await hub.ledger.write { transaction in
+        try await hub.write(for: caller.account) { transaction in
             guard try transaction.passkeys[passkey.id] == nil else {
                 throw Failure(.taken, "This passkey has been added already.")
             }
@@ -61,7 +61,7 @@ extension HubDevices {
     ///
     /// - Throws: `.notFound`.
     package func removePasskey(_ id: Identifier, for caller: Caller) async throws {
-        try await hub.ledger.write { transaction in
+        try await hub.write(for: caller.account) { transaction in
             guard try transaction.passkeys[id]?.account == caller.account else {
                 throw Failure(.notFound, "There is no such passkey in this account.")
             }

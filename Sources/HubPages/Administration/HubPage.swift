@@ -144,7 +144,7 @@ struct HubPage {
             quota = UInt64(value * HubPage.gigabyte)
         }
         let new = quota
-        try await hub.ledger.write { transaction in
+        try await hub.write(for: session.caller.account) { transaction in
             _ = try HubPage.account(account, transaction)
             try transaction.setQuota(of: account, new)
         }
@@ -155,7 +155,7 @@ struct HubPage {
     func invite(_ account: Identifier) async throws -> Response {
         _ = try await session.form()
         let (code, expires) = (Secret.code(), hub.clock() + Timestamp.span(seconds: 7 * 86_400))
-        let name = try await hub.ledger.write { transaction in
+        let name = try await hub.write(for: session.caller.account) { transaction in
             let known = try HubPage.account(account, transaction)
             try transaction.devices.addInvite(
                 Secret.hash(code: code), account: account, expires: expires)

@@ -107,7 +107,7 @@ struct Locking {
 
     private func add(_ lock: Lock, _ locks: Locks) async throws {
         let (volume, time, folders) = (locks.volume.id, session.now, place.folders.map(\.id))
-        let conflicting = try await session.hub.ledger.write(.volume(volume)) { transaction in
+        let conflicting = try await session.write(.volume(volume)) { transaction in
             let table = LockTable(transaction: transaction, volume: volume)
             try table.removeExpired(at: time)
             let all = try table.all(at: time)
@@ -146,7 +146,7 @@ struct Locking {
                 condition: "<D:lock-token-matches-request-uri/>")
         }
         lock.expires = expiry
-        try await session.hub.ledger.write(.volume(volume.id)) { [lock] transaction in
+        try await session.write(.volume(volume.id)) { [lock] transaction in
             try LockTable(transaction: transaction, volume: volume.id)
                 .extend(lock.token, to: lock.expires)
         }
@@ -179,7 +179,7 @@ struct Locking {
         guard lock.account == session.caller.account else {
             throw Refusal(403, "Another user has this lock.")
         }
-        try await session.hub.ledger.write(.volume(volume.id)) { transaction in
+        try await session.write(.volume(volume.id)) { transaction in
             try LockTable(transaction: transaction, volume: volume.id).remove(lock.token)
         }
         return Reply.empty(204)

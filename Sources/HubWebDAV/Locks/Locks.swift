@@ -162,7 +162,7 @@ struct Locks: Sendable {
             }
         }
         guard !older.isEmpty else { return }
-        try await hub.ledger.write(.volume(volume)) { transaction in
+        try await place.session.write(.volume(volume)) { transaction in
             let table = LockTable(transaction: transaction, volume: volume)
             for lock in older { try table.setBase(of: lock.token, version) }
         }
@@ -176,7 +176,7 @@ struct Locks: Sendable {
     /// Ends the locks of what was moved or deleted.
     func end(_ ended: [Lock]) async throws {
         guard !ended.isEmpty else { return }
-        try await session.hub.ledger.write(.volume(volume.id)) { [volume] transaction in
+        try await session.write(.volume(volume.id)) { [volume] transaction in
             let table = LockTable(transaction: transaction, volume: volume.id)
             for lock in ended { try table.remove(lock.token) }
         }

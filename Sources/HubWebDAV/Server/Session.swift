@@ -46,6 +46,12 @@ struct Session: Sendable {
 
     var now: Int64 { hub.clock() }
 
+    func write<Result: Sendable>(
+        _ scope: WriteScope, _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result {
+        try await hub.write(scope, for: caller.account, body)
+    }
+
     /// The host that the client believes to speak to. HTTP requires it.
     var host: String { request.head.authority ?? request.headers[.host] ?? "" }
 
