@@ -1,5 +1,6 @@
 import Control
 import Foundation
+import HubProtocol
 import Support
 import Testing
 
@@ -56,5 +57,68 @@ import Testing
             try fleet.report(device).hub?.problems["unread"]
         }
         #expect(text.contains("cannot be read"))
+    }
+
+    @Test("a chunk that the hub has lost delays only the documents that need it") func lostChunk()
+        throws
+    {
+        try Fleet.with(1) { fleet in
+            let liar = try LyingHub(before: fleet.hub)
+            defer { liar.stop() }
+            let device = try MountedVolume(options: ["name=team"])
+            defer { device.cleanUp() }
+            func text(_ name: String) -> String? {
+                try? String(contentsOfFile: "\(device.path)/\(name)", encoding: .utf8)
+            }
+            func waitForProblem(_ name: String) throws {
+                let problem = try wait(seconds: 60, for: "the problem of \(name)") {
+                    try fleet.report(device).hub?.problems[name]
+                }
+                #expect(problem.contains("lost or damaged"), "\(problem)")
+            }
+            try fleet.shell(0, "echo 1 > edited; mkdir P.rtfd; echo lost > P.rtfd/text")
+            try fleet.settle()
+            liar.lie { path, body in path.contains("/read") ? Self.without("lost", body) : nil }
+            // A device that joins needs the contents of packages.
+            try Programs.fsctl(
+                "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
+            ).succeed()
+            try waitForProblem("P.rtfd")
+            try Data("mine".utf8).write(to: URL(filePath: "\(device.path)/mine"))
+            try wait(seconds: 60, for: "a local save to be sent; \(device.said)") {
+                fleet.text(0, "mine") == "mine" ? true : nil
+            }
+            try fleet.shell(0, "echo lost > edited; echo 2 > other")
+            try wait(seconds: 60, for: "the other document; \(device.said)") {
+                text("other") == "2\n" ? true : nil
+            }
+            try waitForProblem("edited")
+            try Data("later".utf8).write(to: URL(filePath: "\(device.path)/mine"))
+            try wait(seconds: 60, for: "the next save to be sent; \(device.said)") {
+                fleet.text(0, "mine") == "later" ? true : nil
+            }
+            #expect(try fleet.report(device).hub?.state == "up")
+            liar.lie(nil)
+            try wait(seconds: 60, for: "what was held up; \(device.said)") {
+                text("edited") == "lost\n" && text("P.rtfd/text") == "lost\n" ? true : nil
+            }
+            try wait(seconds: 60, for: "the problems to end") {
+                try fleet.report(device).hub?.problems.isEmpty == true ? true : nil
+            }
+            try device.unmount()
+        }
+    }
+
+    /// An answer with chunks, as if the hub did not have those that contain a text.
+    private static func without(_ text: String, _ body: [UInt8]) -> [UInt8] {
+        var reader = FrameReader()
+        reader.append(body)
+        var answer: [UInt8] = []
+        while let frame = try? reader.nextChunk() {
+            let isLost = String(decoding: frame.bytes, as: UTF8.self).contains(text)
+            let absent = ChunkFrame(id: frame.id, codec: .absent, bytes: [])
+            (isLost ? absent : frame).append(to: &answer)
+        }
+        return answer
     }
 }

@@ -156,6 +156,7 @@ final class AdjustmentApplier: EnginePart {
             carried[name] = (current.id, state.id)
             return name
         }
+        if let error = state.current.flatMap({ contents.missingVersions[$0.id] }) { throw error }
         return try volume.arrivals.prepare(Arrival(state, contents)) {
             (chunks, file) throws(VolumeError) in
             try contents.write(chunks, to: file)
