@@ -109,6 +109,69 @@ import Testing
         }
     }
 
+    @Test("a conflict version that cannot be read for a while stays unsent until it can be read")
+    func unreadableConflict() throws {
+        try Fleet.with(1) { fleet in
+            let liar = try LyingHub(before: fleet.hub)
+            defer { liar.stop() }
+            let device = try MountedVolume(options: ["name=team"])
+            defer { device.cleanUp() }
+            try Programs.fsctl(
+                "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
+            ).succeed()
+            try fleet.put(0, "f", "1")
+            let path = "\(device.path)/f"
+            try wait(seconds: 60, for: "the document; \(device.said)") {
+                (try? String(contentsOfFile: path, encoding: .utf8)) == "1" ? true : nil
+            }
+            try Programs.fsctl("offline", "--at", device.path).succeed()
+            // What is written into contents that were replaced becomes a conflict version.
+            var save = Command(
+                "/bin/bash", "-ec",
+                "exec 3<>f; echo 2 > new; mv new f; head -c 100000 /dev/urandom >&3")
+            save.directory = device.path
+            try save.succeed()
+            try device.waitForDisk()
+            try wait(seconds: 60, for: "the conflict version to be in the chunk store") {
+                try fleet.report(device).waitingToBeCut == 0 ? true : nil
+            }
+            func isInConflict() throws -> Bool {
+                try Programs.fsctl("versions", path).succeed().contains("conflict")
+            }
+            #expect(try isInConflict())
+            var packs = Command(
+                "/bin/bash", "-ec",
+                """
+                cp -a packs kept-packs; cd packs
+                for f in *; do
+                    head -c $(stat -c %s $f) /dev/zero | dd of=$f conv=notrunc status=none
+                done
+                """)
+            packs.directory = device.store
+            try packs.succeed()
+            // Each attempt begins with the question which of the chunks the hub has.
+            liar.lie { path, body in path.contains("/have") ? body : nil }
+            try Programs.fsctl("online", "--at", device.path).succeed()
+            try wait(seconds: 120, for: "four attempts; \(device.said)") {
+                liar.told > 3 ? true : nil
+            }
+            #expect(try isInConflict())
+            let problem = try fleet.report(device).hub?.problems["f"]
+            #expect(problem?.contains("cannot be read") == true)
+            var repair = Command(
+                "/bin/bash", "-ec",
+                "cd kept-packs; for f in *; do dd if=$f of=../packs/$f conv=notrunc; done; cd ..; "
+                    + "rm -r kept-packs")
+            repair.directory = device.store
+            try repair.succeed()
+            try wait(seconds: 60, for: "the conflict version; \(device.said)") {
+                let versions = try? fleet.history(0, "f").versions
+                return versions?.contains { $0.kind == "conflict" } == true ? true : nil
+            }
+            try device.unmount()
+        }
+    }
+
     /// An answer with chunks, as if the hub did not have those that contain a text.
     private static func without(_ text: String, _ body: [UInt8]) -> [UInt8] {
         var reader = FrameReader()

@@ -132,12 +132,12 @@ final class ContentUploads: EnginePart {
         let item = keyed.draft.item
         let withdrawn = try journal.perform {
             [planner = journal.planner] table -> (path: [Name], isConflict: Bool)? in
+            guard try table.journal.wereLetGo(revision, of: item) else { return nil }
             let isConflict = try planner.comparison.draft(item, in: &table).isOnlyConflict(revision)
             if isConflict {
                 try planner.unreadable.withdraw(conflict: revision, of: item, in: &table)
             } else {
                 guard try table.local(item)?.revision == revision,
-                    try table.journal.wereLetGo(revision, of: item),
                     try planner.unreadable.withdraw(current: item, in: &table)
                 else { return nil }
             }
@@ -221,15 +221,16 @@ final class ContentUploads: EnginePart {
     }
 }
 
-extension Transaction {
+extension Reader {
     /// Whether only a hub can have the contents of a version: they were never here, or were evicted
     /// after a hub had confirmed them. All others were saved on this device, and a part of them may
-    /// be here. Such a version stays unsent, and the status reports it.
-    fileprivate func wereLetGo(
-        _ revision: Identifier, of item: Identifier
-    ) throws(VolumeError) -> Bool {
+    /// be here, although it cannot be read now. Such a version stays unsent, and the status reports
+    /// it.
+    func wereLetGo(_ revision: Identifier, of item: Identifier) throws(VolumeError) -> Bool {
         if try manifest(of: revision)?.isEmpty == true { return true }
-        guard let key = try key(of: item) else { return false }
-        return try absentVersion(of: key) == revision
+        if let key = try key(of: item), try absentVersion(of: key) == revision { return true }
+        // A version that was evicted may have become a conflict version.
+        guard try version(id: revision)?.version.wasAtHub == true else { return false }
+        return try !isWhole(revision)
     }
 }
