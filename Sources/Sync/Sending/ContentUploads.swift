@@ -31,6 +31,11 @@ final class ContentUploads: EnginePart {
     /// When an upload is tried again of those that waited when the changes were last examined.
     func nextTime(after examined: Int64) -> Int64 { failedUploads.next(after: examined) ?? .max }
 
+    /// The revisions that cannot be sent now: they wait for another attempt, or are being uploaded.
+    func waiting(at now: Int64) -> Set<Identifier> {
+        failedUploads.waiting(at: now).union(transfers.beingUploaded)
+    }
+
     /// Returns the drafts whose contents are all at the hub. Small contents are uploaded now; large
     /// ones are queued for the background upload.
     func withContents(_ drafts: [KeyedDraft], examined: Int64) throws -> [KeyedDraft] {
@@ -203,8 +208,9 @@ final class ContentUploads: EnginePart {
             revision, path: path, isOverQuota: reason == ContentUploads.overQuota,
             now: cl_clock_monotonic_ns())
         state.withLock { $0.problems[path] = reason }
-        // What else there is to send about the document does not wait for a conflict version.
-        if reason == ContentUploads.overQuota { threads.poke() }
+        // What else there is to send does not wait for it: a full batch did not examine all changes,
+        // and of the document only a conflict version may be too large.
+        threads.poke()
     }
 
     /// Until they are tried again, conflict versions that exceed the quota hold back nothing else.

@@ -78,6 +78,9 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
         }
     }
 
+    /// The revisions that are being uploaded, or wait for it.
+    var beingUploaded: Set<Identifier> { signal.look { uploading } }
+
     func download(_ task: AdjustmentTask) {
         signal.change {
             let now = cl_clock_monotonic_ns()
