@@ -1,6 +1,8 @@
 import ChunkStore
+import Glibc
 import HubProtocol
 import Model
+import Support
 import Testing
 
 @testable import Sync
@@ -90,6 +92,34 @@ import Testing
             }
         }
         #expect(asked == 1)
+    }
+
+    @Test("a chunk that the hub does not have keeps back no other one") func others() throws {
+        var asked: [Int] = []
+        let found = try HubContents.readable(references) { references throws(VolumeError) in
+            asked.append(references.count)
+            return references.map { reference in
+                let bytes = bytes(of: reference)
+                if bytes == contents[0] {
+                    return ChunkFrame(id: reference.id, codec: .absent, bytes: [])
+                }
+                return frame(bytes == contents[1] ? [0] : bytes)
+            }
+        }
+        #expect(found == [references[2].id: contents[2]])
+        // The one that is damaged may have been corrupted on the network.
+        #expect(asked == [3, 1, 1])
+    }
+
+    @Test("only the document that needs a lost chunk cannot be written") func lost() throws {
+        let contents = Contents()
+        contents.chunks = [references[1].id: self.contents[1]]
+        contents.missingChunks = [references[0].id: HubContents.lost(references[0])]
+        let file = try OpenFile("/dev/null", O_WRONLY)
+        try contents.write([references[1]], to: file.descriptor)
+        #expect(throws: HubContents.lost(references[0])) {
+            try contents.write(references, to: file.descriptor)
+        }
     }
 }
 

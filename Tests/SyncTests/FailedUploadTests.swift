@@ -37,6 +37,8 @@ import Testing
         #expect(failed.isWaiting(one, at: 1) && !failed.isWaiting(other, at: 1))
         failed.insert(other, path: "b", now: second)
         #expect(failed.next(after: 0) == 2 * second)
+        #expect(failed.waiting(at: second) == [one, other])
+        #expect(failed.waiting(at: 2 * second) == [other])
         #expect(failed.next(after: 2 * second) == 3 * second)
         // The version that is sent now is none of the past ones.
         var wasPast = failed.removePast(of: "b", except: [other])

@@ -51,4 +51,29 @@ import Testing
             #expect(try fleet.conflicts(1, "large") == [])
         }
     }
+
+    @Test("is put in place with the permissions that were changed meanwhile") func permissions()
+        throws
+    {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "head -c \(Self.size) /dev/urandom > large; chmod 644 large")
+            try fleet.expectEqual()
+            let device = fleet.devices[1]
+            let held = try OpenFile("\(device.path)/large", O_RDWR)
+            try fleet.shell(
+                0, "head -c \(Self.size) /dev/urandom > new; chmod 644 new; mv new large")
+            _ = try wait(seconds: 60, for: "the contents") { try prepared(device).first }
+            try fleet.shell(0, "chmod 600 large")
+            try fleet.settle([0])
+            try wait(seconds: 60, for: "the other device to know of the permissions") {
+                let cursors = try fleet.devices.map { try fleet.report($0).hub?.cursor }
+                return cursors[0] == cursors[1] ? true : nil
+            }
+            held.close()
+            try fleet.expectEqual()
+            for device in fleet.devices {
+                #expect(try FileStatus(of: "\(device.path)/large").permissions == 0o600)
+            }
+        }
+    }
 }

@@ -81,6 +81,30 @@ import Testing
         }
     }
 
+    @Test("more than a thousand refused documents do not hold up a deletion") func many() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.hub.run("user", "quota", "ann", "100000")
+            // These get the first places among what is to be sent.
+            try fleet.offline(0)
+            try fleet.shell(
+                0,
+                "mkdir d; for i in $(seq 1300); do head -c 3000 /dev/urandom > d/$i; done")
+            try fleet.devices[0].waitForDisk()
+            try fleet.shell(1, "head -c 80000 /dev/urandom > later")
+            try fleet.settle([1])
+            try fleet.online(0)
+            try wait(seconds: 120, for: "the document of the other device") {
+                try fleet.names(0).contains("later") ? true : nil
+            }
+            try waitForRefusal(fleet)
+            try fleet.shell(0, "rm later")
+            try wait(seconds: 240, for: "the deletion") {
+                try fleet.names(1).contains("later") ? nil : true
+            }
+            #expect(try fleet.names(0, "d").count == 1300)
+        }
+    }
+
     @Test("a conflict version that is too large holds back nothing else of its document")
     func largeConflict() throws {
         try Fleet.with(2) { fleet in

@@ -93,67 +93,88 @@ package final class HubContents: RemoteContents {
         -> [[UInt8]]
     {
         try HubContents.verified(references) { (references) throws(VolumeError) in
-            let chunks = references.map {
-                (id: account.keys.keyed($0.id), length: Int($0.length))
-            }
-            let frames = Mutex<[ChunkFrame]>([])
-            try asked { () throws(HubFault) in
-                try client.read(account.volume, chunks, of: versions) { frame in
-                    frames.withLock { $0.append(frame) }
-                    return true
-                }
-            }
-            let came = frames.withLock { $0 }
-            throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
-            return came
+            try frames(of: references, of: versions)
         }
     }
 
-    /// Requests chunks again that were corrupted on the network or on the hub's disk, at most
-    /// `tries` times.
+    /// Returns the same by chunk, without the chunks that the hub has lost or damaged.
+    func readable(_ references: [ChunkReference], of versions: [Identifier]) throws(VolumeError)
+        -> [Digest: [UInt8]]
+    {
+        try HubContents.readable(references) { (references) throws(VolumeError) in
+            try frames(of: references, of: versions)
+        }
+    }
+
+    private func frames(of references: [ChunkReference], of versions: [Identifier])
+        throws(VolumeError) -> [ChunkFrame]
+    {
+        let chunks = references.map { (id: account.keys.keyed($0.id), length: Int($0.length)) }
+        let frames = Mutex<[ChunkFrame]>([])
+        try asked { () throws(HubFault) in
+            try client.read(account.volume, chunks, of: versions) { frame in
+                frames.withLock { $0.append(frame) }
+                return true
+            }
+        }
+        let came = frames.withLock { $0 }
+        throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
+        return came
+    }
+
+    /// Returns the bytes of all chunks, in order.
+    ///
+    /// - Throws: `.damaged` if the hub has lost or damaged one of them.
     static func verified(
         _ references: [ChunkReference], tries: Int = 3,
         ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
     ) throws(VolumeError) -> [[UInt8]] {
+        let found = try readable(references, tries: tries, ask: ask)
+        return try references.map { (reference) throws(VolumeError) in
+            guard let bytes = found[reference.id] else { throw HubContents.lost(reference) }
+            guard bytes.count == Int(reference.length) else {
+                throw VolumeError(.damaged, "A document says two lengths of one chunk.")
+            }
+            return bytes
+        }
+    }
+
+    /// Requests chunks again that were corrupted on the network or on the hub's disk, at most
+    /// `tries` times. Those that the hub has lost or damaged are not in the result.
+    static func readable(
+        _ references: [ChunkReference], tries: Int = 3,
+        ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
+    ) throws(VolumeError) -> [Digest: [UInt8]] {
         // A document can have the same chunk in many places. The hub sends it once.
         var found: [Digest: [UInt8]] = [:]
-        var open: [ChunkReference] = []
-        for reference in references where found.updateValue([], forKey: reference.id) == nil {
-            open.append(reference)
-        }
+        var requested: Set<Digest> = []
+        var open = references.filter { requested.insert($0.id).inserted }
         for _ in 0..<tries where !open.isEmpty {
             let came = try ask(open)
             guard came.count == open.count else {
                 throw VolumeError(.timeout, "The hub sent \(came.count) of \(open.count) chunks.")
             }
             var damaged: [ChunkReference] = []
-            var isAbsent = false
             for (frame, reference) in zip(came, open) {
                 if let bytes = frame.plain(length: Int(reference.length)),
                     Digest.sha256(bytes) == reference.id
                 {
                     found[reference.id] = bytes
-                } else {
+                } else if frame.codec != .absent {
                     damaged.append(reference)
-                    if frame.codec == .absent { isAbsent = true }
                 }
+                // If the hub reports that it does not have a chunk, another attempt is useless.
             }
             open = damaged
-            // The hub has reported that it does not have a chunk, so another attempt is useless.
-            if isAbsent { break }
         }
-        if let first = open.first {
-            throw VolumeError(
-                .damaged,
-                "The hub lost or damaged chunk \(first.id): `concord hub check` there shows what "
-                    + "else is damaged.")
-        }
-        return try references.map { (reference) throws(VolumeError) in
-            guard let bytes = found[reference.id], bytes.count == Int(reference.length) else {
-                throw VolumeError(.damaged, "A document says two lengths of one chunk.")
-            }
-            return bytes
-        }
+        return found
+    }
+
+    static func lost(_ chunk: ChunkReference) -> VolumeError {
+        VolumeError(
+            .damaged,
+            "The hub lost or damaged chunk \(chunk.id): `concord hub check` there shows what "
+                + "else is damaged.")
     }
 
     private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {
@@ -184,6 +205,10 @@ extension ChunkFrame {
 }
 
 extension VolumeError {
+    /// Whether the hub cannot deliver just the contents that were asked for, and other requests may
+    /// succeed.
+    var concernsOnlyContents: Bool { [.damaged, .notFound, .invalid].contains(code) }
+
     init(_ fault: HubFault) {
         switch fault {
         case .unreachable(let text), .invalidAnswer(let text): self.init(.offline, text)

@@ -10,7 +10,7 @@ final class AdjustmentApplier: EnginePart {
     private let transfers: TransferQueue
     /// The versions of large contents that are being put into the tree, by the name of the prepared
     /// file.
-    private var carried: [String: (revision: Identifier, item: Identifier)] = [:]
+    private var carried: [String: (revision: Identifier, content: TransferQueue.Prepared)] = [:]
 
     init(_ parts: EngineParts, _ transfers: TransferQueue) {
         (self.parts, self.transfers) = (parts, transfers)
@@ -78,9 +78,9 @@ final class AdjustmentApplier: EnginePart {
     /// Takes back a prepared file that was not put into the tree. A large file that is still needed
     /// is kept, so that it is not downloaded again.
     private func keepOrDiscard(_ name: String, isNeeded: Bool) {
-        let content = carried.removeValue(forKey: name)
-        if isNeeded, let content {
-            transfers.keep(content.revision, .init(name: name, item: content.item))
+        let large = carried.removeValue(forKey: name)
+        if isNeeded, let large {
+            transfers.keep(large.revision, large.content)
         } else {
             volume.arrivals.discard(name)
         }
@@ -152,10 +152,11 @@ final class AdjustmentApplier: EnginePart {
     }
 
     private func prepare(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String {
-        if let current = state.current, let name = transfers.takePrepared(current.id) {
-            carried[name] = (current.id, state.id)
-            return name
+        if let current = state.current, let content = transfers.takePrepared(current.id) {
+            carried[content.name] = (current.id, content)
+            return content.name
         }
+        if let error = state.current.flatMap({ contents.missingVersions[$0.id] }) { throw error }
         return try volume.arrivals.prepare(Arrival(state, contents)) {
             (chunks, file) throws(VolumeError) in
             try contents.write(chunks, to: file)

@@ -12,7 +12,8 @@ struct ContentFetch: EnginePart {
     let transfers: TransferQueue
 
     /// Fetches the manifests and chunks of the documents that are put into the tree with their
-    /// contents.
+    /// contents. What the hub cannot deliver is noted in the result, so that it delays only the
+    /// documents that need it.
     func fetch(_ tasks: [AdjustmentTask]) throws -> Contents {
         let contents = Contents()
         let wanted = tasks.filter { $0.needsContents }
@@ -23,7 +24,12 @@ struct ContentFetch: EnginePart {
         }
         let sizes = needed.compactMap { $0.adjustment.remote.current.map { ($0.id, $0.size) } }
         guard !sizes.isEmpty else { return contents }
-        contents.manifests = try hub.manifests(of: Dictionary(sizes) { max($0, $1) })
+        do throws(VolumeError) {
+            contents.manifests = try hub.manifests(of: Dictionary(sizes) { max($0, $1) })
+        } catch {
+            guard error.concernsOnlyContents else { throw error }
+            for (id, _) in sizes { contents.missingVersions[id] = error }
+        }
         var missing: [(chunk: ChunkReference, version: Identifier)] = []
         var asked: Set<Digest> = []
         for task in needed {
@@ -46,6 +52,13 @@ struct ContentFetch: EnginePart {
             missing += here.map { ($0, current.id) }
             contents.whole.insert(current.id)
         }
+        try read(missing, into: contents)
+        return contents
+    }
+
+    private func read(
+        _ missing: [(chunk: ChunkReference, version: Identifier)], into contents: Contents
+    ) throws {
         var rest = missing[...]
         while !rest.isEmpty {
             var (versions, count) = ([Identifier](), 0)
@@ -58,12 +71,19 @@ struct ContentFetch: EnginePart {
                 count += 1
             }
             let piece = rest.prefix(count).map(\.chunk)
-            for (reference, bytes) in zip(piece, try hub.read(piece, of: versions)) {
-                contents.chunks[reference.id] = bytes
+            do throws(VolumeError) {
+                let found = try hub.readable(piece, of: versions)
+                for reference in piece {
+                    contents.chunks[reference.id] = found[reference.id]
+                    guard found[reference.id] == nil else { continue }
+                    contents.missingChunks[reference.id] = HubContents.lost(reference)
+                }
+            } catch {
+                guard error.concernsOnlyContents else { throw error }
+                for reference in piece { contents.missingChunks[reference.id] = error }
             }
             rest = rest.dropFirst(count)
         }
-        return contents
     }
 
     /// Whether the contents must be put into the tree together with the change. Contents that were

@@ -18,6 +18,9 @@ final class Contents {
     var chunks: [Digest: [UInt8]] = [:]
     /// Chunks that this device already has.
     var local: [LocalChunks] = []
+    /// Why the hub could not deliver these.
+    var missingChunks: [Digest: VolumeError] = [:]
+    var missingVersions: [Identifier: VolumeError] = [:]
 
     /// Writes the chunks one after another from the beginning of the file.
     func write(_ references: [ChunkReference], to file: Int32) throws(VolumeError) {
@@ -30,10 +33,16 @@ final class Contents {
     }
 
     private func bytes(of reference: ChunkReference) throws(VolumeError) -> [UInt8] {
-        if let bytes = chunks[reference.id] { return bytes }
+        if let bytes = chunks[reference.id] {
+            guard bytes.count == Int(reference.length) else {
+                throw VolumeError(.damaged, "Two documents say two lengths of one chunk.")
+            }
+            return bytes
+        }
         for source in local {
             if let bytes = source.bytes(of: reference) { return bytes }
         }
+        if let error = missingChunks[reference.id] { throw error }
         throw VolumeError(.busy, "A local chunk was removed while the change was prepared.")
     }
 }

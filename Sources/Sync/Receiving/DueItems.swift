@@ -80,8 +80,8 @@ final class DueItems: EnginePart {
         let (tasks, next, superseded) = try journal.perform {
             [planner = journal.planner, start] table in
             var superseded: [Identifier] = []
-            for (revision, item) in prepared
-            where try table.mirror(item)?.remote?.current?.id != revision {
+            for (revision, content) in prepared
+            where try table.mirror(content.item)?.remote.map(content.fits) != true {
                 superseded.append(revision)
             }
             var tasks: [AdjustmentTask] = []
@@ -117,7 +117,7 @@ final class DueItems: EnginePart {
         // Not before the transaction: if it fails, they are examined again.
         for id in again { postponed[id]?.end() }
         for revision in superseded {
-            if let name = transfers.takePrepared(revision) { volume.arrivals.discard(name) }
+            if let past = transfers.takePrepared(revision) { volume.arrivals.discard(past.name) }
         }
         cursor = next
         isRecovered = tasks.isEmpty

@@ -45,11 +45,11 @@ final class ChangeSender: EnginePart {
         uploads.holdBackWhatIsTooLarge(at: now)
         let (waiting, staying) = held.examine(now)
         let writes = held.lastWrites()
-        let examined = try examine(waiting, staying)
+        let examined = try examine(waiting, staying, now: now)
         let found = examined.found.filter { !outbox.refusals.isRefused($0, now: now) }
         // A full batch did not examine all of the delayed items, and the brake must still count the
         // deletions among them.
-        let isFull = examined.found.count >= ChangeSender.batch
+        let isFull = examined.isFull
         if !isFull {
             held.keep(waiting.union(found.lazy.map(\.key)))
             try outbox.refusals.keep(waiting.union(examined.found.lazy.map(\.key)))
@@ -73,22 +73,31 @@ final class ChangeSender: EnginePart {
 
     /// What an examination of the journal's unsent items has found.
     private struct Examination: Sendable {
-        /// The changes that no longer wait, at most a batch.
+        /// The changes that no longer wait for related ones: at most a batch, and those among them
+        /// that cannot be sent yet.
         var found: [KeyedDraft] = []
+        /// How many of them can be sent.
+        var sendable = 0
+        var isFull: Bool { sendable >= ChangeSender.batch }
         /// The changes that wait and free a name.
         var leaving: [KeyedDraft] = []
         /// The weak packages that have changes which are not in the journal.
         var unrecorded: Set<[Name]> = []
     }
 
-    private func examine(_ waiting: Set<Int64>, _ staying: Set<Int64>) throws -> Examination {
+    private func examine(_ waiting: Set<Int64>, _ staying: Set<Int64>, now: Int64) throws
+        -> Examination
+    {
         let brake = held.brake
+        // What waits for its contents or for another attempt fills no batch, or a thousand such
+        // changes would hold up all later ones, such as a deletion that frees the quota.
+        let (uploads, refusals) = (uploads.waiting(at: now), outbox.refusals.waiting(at: now))
         return try journal.perform { [planner = journal.planner, volume] table in
             var result = Examination()
             var packages: Set<[Name]> = []
             var cursor: Int64 = 0
             // The rest of a weak package is added even if the batch is full.
-            while result.found.count < ChangeSender.batch || !packages.isEmpty {
+            while !result.isFull || !packages.isEmpty {
                 let keys = try table.journal.hub.unsent(after: cursor, limit: 1024)
                 guard let last = keys.last else { break }
                 cursor = last
@@ -97,7 +106,7 @@ final class ChangeSender: EnginePart {
                     if let draft, draft.vacates != nil { result.leaving.append(draft) }
                 }
                 for key in keys where !waiting.contains(key) {
-                    if result.found.count >= ChangeSender.batch {
+                    if result.isFull {
                         let package = try table.journal.path(of: key).flatMap(Volume.weakPackage)
                         guard let package, packages.contains(package) else { continue }
                     }
@@ -105,6 +114,11 @@ final class ChangeSender: EnginePart {
                         continue
                     }
                     result.found.append(draft)
+                    if uploads.isDisjoint(with: draft.draft.revisions),
+                        refusals[key]?.concerns(draft.draft) != true
+                    {
+                        result.sendable += 1
+                    }
                     if let package = draft.weakPackage { packages.insert(package) }
                 }
             }

@@ -31,6 +31,11 @@ final class ContentUploads: EnginePart {
     /// When an upload is tried again of those that waited when the changes were last examined.
     func nextTime(after examined: Int64) -> Int64 { failedUploads.next(after: examined) ?? .max }
 
+    /// The revisions that cannot be sent now: they wait for another attempt, or are being uploaded.
+    func waiting(at now: Int64) -> Set<Identifier> {
+        failedUploads.waiting(at: now).union(transfers.beingUploaded)
+    }
+
     /// Returns the drafts whose contents are all at the hub. Small contents are uploaded now; large
     /// ones are queued for the background upload.
     func withContents(_ drafts: [KeyedDraft], examined: Int64) throws -> [KeyedDraft] {
@@ -132,12 +137,12 @@ final class ContentUploads: EnginePart {
         let item = keyed.draft.item
         let withdrawn = try journal.perform {
             [planner = journal.planner] table -> (path: [Name], isConflict: Bool)? in
+            guard try table.journal.wereLetGo(revision, of: item) else { return nil }
             let isConflict = try planner.comparison.draft(item, in: &table).isOnlyConflict(revision)
             if isConflict {
                 try planner.unreadable.withdraw(conflict: revision, of: item, in: &table)
             } else {
                 guard try table.local(item)?.revision == revision,
-                    try table.journal.wereLetGo(revision, of: item),
                     try planner.unreadable.withdraw(current: item, in: &table)
                 else { return nil }
             }
@@ -203,8 +208,9 @@ final class ContentUploads: EnginePart {
             revision, path: path, isOverQuota: reason == ContentUploads.overQuota,
             now: cl_clock_monotonic_ns())
         state.withLock { $0.problems[path] = reason }
-        // What else there is to send about the document does not wait for a conflict version.
-        if reason == ContentUploads.overQuota { threads.poke() }
+        // What else there is to send does not wait for it: a full batch did not examine all changes,
+        // and of the document only a conflict version may be too large.
+        threads.poke()
     }
 
     /// Until they are tried again, conflict versions that exceed the quota hold back nothing else.
@@ -221,15 +227,16 @@ final class ContentUploads: EnginePart {
     }
 }
 
-extension Transaction {
+extension Reader {
     /// Whether only a hub can have the contents of a version: they were never here, or were evicted
     /// after a hub had confirmed them. All others were saved on this device, and a part of them may
-    /// be here. Such a version stays unsent, and the status reports it.
-    fileprivate func wereLetGo(
-        _ revision: Identifier, of item: Identifier
-    ) throws(VolumeError) -> Bool {
+    /// be here, although it cannot be read now. Such a version stays unsent, and the status reports
+    /// it.
+    func wereLetGo(_ revision: Identifier, of item: Identifier) throws(VolumeError) -> Bool {
         if try manifest(of: revision)?.isEmpty == true { return true }
-        guard let key = try key(of: item) else { return false }
-        return try absentVersion(of: key) == revision
+        if let key = try key(of: item), try absentVersion(of: key) == revision { return true }
+        // A version that was evicted may have become a conflict version.
+        guard try version(id: revision)?.version.wasAtHub == true else { return false }
+        return try !isWhole(revision)
     }
 }

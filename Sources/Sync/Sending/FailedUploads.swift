@@ -24,6 +24,11 @@ struct FailedUploads {
         failures[revision].map { $0.until > examined } ?? false
     }
 
+    /// All that wait for their next attempt.
+    func waiting(at now: Int64) -> Set<Identifier> {
+        Set(failures.filter { $0.value.until > now }.keys)
+    }
+
     /// How often it has failed in a row.
     func count(of revision: Identifier) -> Int { failures[revision]?.times ?? 0 }
 

@@ -16,6 +16,8 @@ struct Refusal {
     /// What the status says, and of which path.
     var problem: String
     var path: String
+
+    func concerns(_ other: ItemDraft) -> Bool { draft?.tells(sameAs: other) ?? true }
 }
 
 /// What was done so that a refused change can be sent in another way.
@@ -71,6 +73,9 @@ final class RefusedChanges: EnginePart {
     func nextTime(after examined: Int64) -> Int64 {
         refusals.values.lazy.map(\.until).filter { $0 > examined }.min() ?? .max
     }
+
+    /// The refusals of the changes that are not sent again yet, by the item's key.
+    func waiting(at now: Int64) -> [Int64: Refusal] { refusals.filter { $0.value.until > now } }
 
     /// Returns whether the hub has recently refused the same change.
     func isRefused(_ keyed: KeyedDraft, now: Int64) -> Bool {

@@ -38,6 +38,20 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
     struct Prepared: Sendable {
         var name: String
         var item: Identifier
+        private let revision: Identifier?
+        private let attributes: [String: [UInt8]]
+
+        init(name: String, of state: ItemState) {
+            (self.name, item, revision) = (name, state.id, state.current?.id)
+            attributes = state.attributes.compactMapValues(\.value)
+        }
+
+        /// Whether it can be put into the tree for this state of the item: the prepared file
+        /// already has its attributes, such as the mode.
+        func fits(_ state: ItemState) -> Bool {
+            state.current?.id == revision
+                && state.attributes.compactMapValues(\.value) == attributes
+        }
     }
 
     enum UploadState { case done, underway, unreadable, overQuota }
@@ -78,6 +92,9 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
         }
     }
 
+    /// The revisions that are being uploaded, or wait for it.
+    var beingUploaded: Set<Identifier> { signal.look { uploading } }
+
     func download(_ task: AdjustmentTask) {
         signal.change {
             let now = cl_clock_monotonic_ns()
@@ -99,8 +116,8 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
 
     func hasPrepared(_ revision: Identifier) -> Bool { signal.look { prepared[revision] != nil } }
 
-    func takePrepared(_ revision: Identifier) -> String? {
-        signal.look { prepared.removeValue(forKey: revision)?.name }
+    func takePrepared(_ revision: Identifier) -> Prepared? {
+        signal.look { prepared.removeValue(forKey: revision) }
     }
 
     /// Stores contents that are downloaded, or that could not be put into the tree yet, for the
@@ -109,8 +126,8 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
         signal.change { prepared[revision] = content }
     }
 
-    /// The items of the downloaded contents, by revision.
-    var waitingForPlace: [Identifier: Identifier] { signal.look { prepared.mapValues(\.item) } }
+    /// The downloaded contents, by revision.
+    var waitingForPlace: [Identifier: Prepared] { signal.look { prepared } }
 
     // MARK: The threads
 
@@ -150,7 +167,7 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
         do {
             let name = try downloader.download(task) { isEnding }
             if let revision = task.adjustment.remote.current?.id {
-                keep(revision, Prepared(name: name, item: item))
+                keep(revision, Prepared(name: name, of: task.adjustment.remote))
             }
         } catch {
             log.debug("\(task.targetPath.last?.text ?? "") is not downloaded yet: \(error)")
