@@ -37,7 +37,7 @@ import Testing
         }
         #expect(unlink(log) == 0)
         let entry = try #require(Stash.parse(name))
-        let isThere = stash.openLog(of: entry) != nil
+        let isThere = try stash.openLog(of: entry) != nil
         #expect(isThere == !isWritten)
     }
 }

@@ -47,8 +47,9 @@ extension Stash {
     }
 
     /// The log that was kept with contents; nil if it was written after them.
-    func openLog(of entry: Entry) -> Descriptor? {
-        guard let log = try? open(Stash.logPrefix + entry.file), let now = KeptLog(of: log.raw)
+    func openLog(of entry: Entry) throws(VolumeError) -> Descriptor? {
+        guard let log = try openIfPresent(Stash.logPrefix + entry.file),
+            let now = KeptLog(of: log.raw)
         else { return nil }
         // Without the attribute only the daemon's clock tells, which may have been set back.
         let noted = KeptLog(notedOn: log.raw, for: entry.file)
