@@ -11,7 +11,7 @@ struct StashedDatabase {
     /// current one.
     func content(_ cut: CutPriorContent, _ item: Item) throws(VolumeError) -> CutPriorContent? {
         guard item.kind == .file, !cut.prior.isBase, let entry = cut.prior.entry,
-            let log = contents.stash.openLog(of: entry)
+            let log = try contents.stash.openLog(of: entry)
         else { return nil }
         let pages: DatabasePages?
         let file: Descriptor

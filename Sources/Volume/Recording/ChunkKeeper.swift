@@ -86,10 +86,12 @@ final class ChunkKeeper {
         _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkLocation]
     ) throws(VolumeError) {
         guard !lost.isEmpty else { return }
-        try rescue(lost, &places)
+        let failure = try rescue(lost, &places)
         if writer.state.isCopy { try rescueMoved(lost, recording, &places) }
         let lost = try missing(lost, places).subtracting(try onHub(recording.item.key))
         guard !lost.isEmpty else { return }
+        // The bytes may be in a stash file that can be read later.
+        if let failure { throw failure }
         let versions = try versions(of: recording.item.key, with: lost)
         guard !recording.work.isFound else {
             recording.lost = versions
@@ -103,24 +105,42 @@ final class ChunkKeeper {
     }
 
     /// After a crash a stash file may have been assigned to a document other than the one whose
-    /// version needs it.
+    /// version needs it. Returns the first error because of which a stash file was not searched.
     private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkLocation])
-        throws(VolumeError)
+        throws(VolumeError) -> VolumeError?
     {
-        for entry in (try? stash.entries()) ?? [] where entry.kind != .preImages {
-            guard let file = try? stash.open(entry.file), PlaceholderMark(of: file.raw) == nil
-            else { continue }
-            let source = FileContent(descriptor: file.raw)
-            let size = FileSnapshot(of: file.raw).size
-            if stashedChunks[entry.file] == nil {
-                let chunks = try? cutContent(of: source, size: UInt64(size)) {
-                    (_, _) throws(VolumeError) in try closing.check()
-                }
-                stashedChunks[entry.file] = Set(chunks?.map(\.id) ?? [])
+        let entries: [Stash.Entry]
+        do throws(VolumeError) { entries = try stash.entriesToRead() } catch { return error }
+        var failure: VolumeError?
+        for entry in entries where entry.kind != .preImages {
+            do throws(VolumeError) {
+                try store(lost, ofStashed: entry, &places)
+            } catch {
+                if error.code == .full { throw error }
+                failure = failure ?? error
             }
-            guard stashedChunks[entry.file]?.isDisjoint(with: lost) == false else { continue }
-            try store(lost, from: source, size, &places)
         }
+        return failure
+    }
+
+    private func store(
+        _ ids: Set<Digest>, ofStashed entry: Stash.Entry, _ places: inout [Digest: ChunkLocation]
+    ) throws(VolumeError) {
+        guard let file = try stash.openIfPresent(entry.file), PlaceholderMark(of: file.raw) == nil
+        else { return }
+        let source = FileContent(descriptor: file.raw)
+        let size = FileSnapshot(of: file.raw).size
+        let found: Set<Digest>
+        if let known = stashedChunks[entry.file] {
+            found = known
+        } else {
+            let chunks = try cutContent(of: source, size: UInt64(size)) {
+                (_, _) throws(VolumeError) in try closing.check()
+            }
+            found = Set(chunks.map(\.id))
+            stashedChunks[entry.file] = found
+        }
+        if !found.isDisjoint(with: ids) { try store(ids, from: source, size, &places) }
     }
 
     private func versions(of key: Int64, with chunks: Set<Digest>) throws(VolumeError) -> [Version]
@@ -148,7 +168,7 @@ final class ChunkKeeper {
                 .compactMap { try reader.path(of: $0) }
         }
         for path in paths {
-            guard let file = try? openForReading(path, beneath: tree),
+            guard let file = try openIfPresent(path, beneath: tree),
                 PlaceholderMark(of: file.raw) == nil
             else { continue }
             let source = FileContent(descriptor: file.raw)

@@ -83,11 +83,16 @@ final class ContentReader {
         return try writer.look { try $0.hasVersion(of: item.key, content: content) }
     }
 
-    private func hotLog(of file: Int32, at path: [Name]) -> Name? {
-        guard let name = path.last,
-            let directory = try? openBeneath(
-                Array(path.dropLast()), from: tree, flags: O_PATH | O_DIRECTORY)
-        else { return nil }
+    private func hotLog(of file: Int32, at path: [Name]) throws(VolumeError) -> Name? {
+        guard let name = path.last else { return nil }
+        let directory: Descriptor
+        do throws(Errno) {
+            directory = try openBeneath(path.dropLast(), from: tree, flags: O_PATH | O_DIRECTORY)
+        } catch {
+            if error.isMissing { return nil }
+            throw VolumeError(
+                .system, "The directory of \(path.shown) cannot be opened: \(error).")
+        }
         return DatabaseLog.hot(beside: name, in: directory.raw, main: file)
     }
 
@@ -120,7 +125,7 @@ final class ContentReader {
         if try lost.hasLostEnd(item, descriptor.raw, snapshot, work) {
             return .lostEnd(LostEnd(descriptor, snapshot))
         }
-        if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
+        if let log = try hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
         if snapshot.size > settings.largeBytes {
             if closing.isLastWork { return .busy }

@@ -175,9 +175,7 @@ struct PackageRecorder {
         for entry in manifest.entries where !ids.isDisjoint(with: entry.chunks.map(\.id)) {
             let names = entry.names
             guard names.starts(with: part),
-                let file = try? openBeneath(
-                    path + names.dropFirst(part.count), from: tree,
-                    flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+                let file = try openIfPresent(path + names.dropFirst(part.count), beneath: tree)
             else { continue }
             let snapshot = FileSnapshot(of: file.raw)
             // Something else may have the name now.

@@ -74,13 +74,7 @@ extension ContentReader {
         guard case .stash(let entry) = prior.place else {
             return try openElsewhere(prior, recording)
         }
-        let descriptor: Descriptor
-        do throws(Errno) {
-            descriptor = try stash.open(entry.file)
-        } catch {
-            if error == .notFound { return .nothing }
-            throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
-        }
+        guard let descriptor = try stash.openIfPresent(entry.file) else { return .nothing }
         var snapshot = FileSnapshot(of: descriptor.raw)
         if prior.isUnsaved { return .notYet }
         if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
@@ -257,7 +251,7 @@ extension ContentReader {
         if !prior.isBase { prior.isRecovered = true }
     }
 
-    /// Opens a file of the tree by its inode, if a path to it is known.
+    /// Opens a file of the tree by its inode, if a path to it is known and still leads to it.
     func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
         var key: Int64 = 0
         while case let links = try writer.look({
@@ -267,7 +261,7 @@ extension ContentReader {
         {
             for item in links {
                 if let path = try writer.look({ try $0.path(of: item.key) }),
-                    let file = open(inode, at: path)
+                    let file = try open(inode, at: path)
                 {
                     return file
                 }
@@ -275,7 +269,7 @@ extension ContentReader {
             key = last.key
         }
         if let stray = writer.state.untrackedFiles[inode], let path = try path(of: stray),
-            let file = open(inode, at: path)
+            let file = try open(inode, at: path)
         {
             return file
         }
@@ -283,12 +277,11 @@ extension ContentReader {
             let inner = cuts.path(of: inode, in: package),
             let path = try writer.look({ try $0.path(of: package) })
         else { return nil }
-        return open(inode, at: path + Manifest.Entry(path: inner).names)
+        return try open(inode, at: path + Manifest.Entry(path: inner).names)
     }
 
-    private func open(_ inode: UInt64, at path: [Name]) -> Descriptor? {
-        guard
-            let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
+    private func open(_ inode: UInt64, at path: [Name]) throws(VolumeError) -> Descriptor? {
+        guard let file = try openIfPresent(path, beneath: tree),
             case let found = FileSnapshot(of: file.raw), found.isFile, found.inode == inode
         else { return nil }
         return file

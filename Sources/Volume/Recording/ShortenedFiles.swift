@@ -43,9 +43,9 @@ struct ShortenedFiles {
     private func wasCopied(_ snapshot: FileSnapshot, _ content: Digest) throws(VolumeError) -> Bool
     {
         var isLonger = false
-        for entry in (try? stash.entries()) ?? []
+        for entry in try stash.entriesToRead()
         where entry.kind == .copied && entry.inode == snapshot.inode {
-            guard let copy = try? stash.open(entry.file) else { continue }
+            guard let copy = try stash.openIfPresent(entry.file) else { continue }
             let size = FileSnapshot(of: copy.raw).size
             guard size >= snapshot.size,
                 try LostContents.content(of: copy.raw, size: snapshot.size) == content

@@ -96,14 +96,22 @@ final class StashRemoval {
         return Int64(status.st_blocks) * 512
     }
 
-    /// How many bytes are free when the contents are removed; nil while a program writes the file.
-    private func bytesFreed(by entry: Stash.Entry) -> Int64? {
-        guard let file = try? stash.open(entry.file) else { return 0 }
+    /// How many bytes are free when the contents are removed; nil while a program writes the file,
+    /// and if that cannot be found out. The contents stay then.
+    func bytesFreed(by entry: Stash.Entry) -> Int64? {
+        let file: Descriptor
+        do throws(Errno) { file = try stash.open(entry.file) } catch {
+            return error == .notFound ? 0 : nil
+        }
         if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN {
             isHeldBack = true
             return nil
         }
-        return stash.mayClone ? max(0, cl_own_bytes(file.raw)) : size(ofStashed: entry)
+        if stash.mayClone {
+            let own = cl_own_bytes(file.raw)
+            return own < 0 ? nil : own
+        }
+        return (try? file.status()).map { Int64($0.st_blocks) * 512 }
     }
 
     private func mayRemove(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {

@@ -108,6 +108,21 @@ final class Stash: Sendable {
         try Descriptor(opening: name, in: directory, flags: O_RDONLY | O_NOFOLLOW)
     }
 
+    /// All stash files, for the recorder, which postpones its work if they cannot be listed.
+    func entriesToRead() throws(VolumeError) -> [Entry] {
+        do throws(Errno) { return try entries() } catch {
+            throw VolumeError(.system, "The stash cannot be listed: \(error).")
+        }
+    }
+
+    /// Opens a stash file; nil if it is gone. Every other error says nothing about its contents.
+    func openIfPresent(_ name: String) throws(VolumeError) -> Descriptor? {
+        do throws(Errno) { return try open(name) } catch {
+            if error == .notFound { return nil }
+            throw VolumeError(.system, "\(name) in the stash cannot be read: \(error).")
+        }
+    }
+
     /// Syncs a stash file and its name to the disk. A missing file has been recorded and needs no
     /// sync.
     func sync(_ name: String) throws(Errno) {

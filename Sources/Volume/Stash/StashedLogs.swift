@@ -13,13 +13,14 @@ extension Stash {
     /// does not destroy it. Fails silently where a file cannot have another link.
     func linkLog(beside place: Place, of name: String) {
         for ending in DatabaseLog.endings {
-            let log = String(cString: place.name) + ending
-            var status = stat()
-            guard cl_fstatat(place.descriptor, log, &status, AT_SYMLINK_NOFOLLOW) == 0,
+            // A name need not be UTF-8.
+            let log = Name(bytes: place.spot.name.bytes + Array(ending.utf8))
+            guard let status = try? entryStatus(log, in: place.descriptor),
                 FileSnapshot(status).isFile, status.st_size > 0
             else { continue }
             let kept = Stash.logPrefix + name
-            guard cl_linkat(place.descriptor, log, directory, kept, 0) >= 0,
+            guard
+                log.withCString({ cl_linkat(place.descriptor, $0, directory, kept, 0) }) >= 0,
                 let file = try? open(kept)
             else { return }
             KeptLog(of: file.raw)?.note(on: file.raw, for: name)
@@ -47,8 +48,9 @@ extension Stash {
     }
 
     /// The log that was kept with contents; nil if it was written after them.
-    func openLog(of entry: Entry) -> Descriptor? {
-        guard let log = try? open(Stash.logPrefix + entry.file), let now = KeptLog(of: log.raw)
+    func openLog(of entry: Entry) throws(VolumeError) -> Descriptor? {
+        guard let log = try openIfPresent(Stash.logPrefix + entry.file),
+            let now = KeptLog(of: log.raw)
         else { return nil }
         // Without the attribute only the daemon's clock tells, which may have been set back.
         let noted = KeptLog(notedOn: log.raw, for: entry.file)

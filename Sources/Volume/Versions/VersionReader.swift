@@ -263,6 +263,18 @@ func openForReading(_ path: [Name], beneath tree: Int32) throws(Errno) -> Descri
     try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
 }
 
+/// Opens a file that may be gone, or that something else may have replaced; nil then. Every other
+/// error says nothing about the file: it may be read when it is tried again.
+func openIfPresent(_ path: [Name], beneath tree: Int32) throws(VolumeError) -> Descriptor? {
+    do throws(Errno) {
+        return try openForReading(path, beneath: tree)
+    } catch {
+        // A socket cannot be opened.
+        if error.isMissing || error.code == ENXIO { return nil }
+        throw VolumeError(.system, "\(path.shown) cannot be read: \(error).")
+    }
+}
+
 /// Where a chunk is on this device, as the journal said at some time.
 package enum ChunkSource: Sendable {
     case pack(ChunkLocation)
