@@ -151,10 +151,10 @@ package final class FeedLine: Sendable {
         wake.yield()
     }
 
-    /// Returns the hint that must be sent now; nil if there is none.
-    ///
-    /// - Parameter leases: The present revision of the leases.
-    package func next(at time: Int64, leases: () -> UInt64 = { 0 }) -> Hint? {
+    /// Returns the hint that must be sent now; nil if there is none. If it has a revision of the
+    /// leases, that is 0 in place of the present one, which the caller reads afterwards: what
+    /// changes later is told by another hint.
+    package func next(at time: Int64) -> Hint? {
         state.withLock { state in
             var hint = Hint()
             if let head = state.head, state.told.map({ head > $0 }) ?? true {
@@ -164,7 +164,7 @@ package final class FeedLine: Sendable {
             }
             (state.head, state.since) = (nil, nil)
             if state.beats { hint.beat = time }
-            if state.beats || state.saysLeases { hint.leases = leases() }
+            if state.beats || state.saysLeases { hint.leases = 0 }
             state.saysLeases = false
             state.beats = false
             hint.process = state.process

@@ -92,6 +92,32 @@ package struct VolumeMembers: Sendable {
         return line
     }
 
+    /// The hint of a feed with the present revision of the leases. It ends the feed of a member of a
+    /// folder who does not see the folder any more, because that is in the trash.
+    func completed(_ next: Hint, in view: VolumeView, for caller: Caller) async -> Hint {
+        var hint = next
+        guard hint.ended == nil else { return hint }
+        guard view.folder != nil else {
+            if hint.leases != nil {
+                hint.leases = hub.leases.revision(of: view.volume.id, for: caller.device)
+            }
+            return hint
+        }
+        do {
+            if hint.leases != nil {
+                hint.leases = try await hub.leases.revision(in: view.id, for: caller)
+            } else if hint.head != nil {
+                _ = try await hub.view(view.id, for: caller, to: .feed)
+            }
+        } catch let failure as Failure {
+            return Hint(ended: failure)
+        } catch {
+            // The ledger cannot be read. The next heartbeat has the revision.
+            hint.leases = nil
+        }
+        return hint
+    }
+
     /// Opens a volume of another account; nil if the request is for one of the account itself.
     func open(_ request: VolumeRequest, for caller: Caller) async throws -> VolumeAnswer? {
         guard let owner = request.owner, owner != caller.user else { return nil }

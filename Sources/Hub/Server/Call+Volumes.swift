@@ -195,18 +195,8 @@ extension Call {
                 hub.listeners.announce(line)
                 defer { hub.listeners.close(line) }
                 for await _ in line.wakes.cancelOnGracefulShutdown() {
-                    let leases =
-                        view.folder == nil
-                        ? nil : try? await hub.leases.revision(in: view.id, for: caller)
-                    guard
-                        let hint = line.next(
-                            at: hub.clock(),
-                            leases: {
-                                view.folder == nil
-                                    ? hub.leases.revision(of: volume.id, for: caller.device)
-                                    : leases ?? 0
-                            })
-                    else { continue }
+                    guard let next = line.next(at: hub.clock()) else { continue }
+                    let hint = await hub.members.completed(next, in: view, for: caller)
                     try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
                     if let delay = line.takeDelay() { hub.metrics.told(after: delay) }
                     if hint.ended != nil { break }

@@ -34,9 +34,7 @@ struct Events {
                 // at once, not with the next heartbeat.
                 try await request.body.consumeWithInboundCloseHandler { _ in
                     for await _ in line.wakes.cancelOnGracefulShutdown() {
-                        guard let hint = line.next(at: hub.clock(), leases: { 0 }) else {
-                            continue
-                        }
+                        guard let hint = line.next(at: hub.clock()) else { continue }
                         // A comment shows that the connection is alive.
                         let text = hint.head.map { "data: \(volume.epoch)-\($0)\n\n" } ?? ":\n\n"
                         try await writer.write(ByteBuffer(string: text))

@@ -200,6 +200,28 @@ struct FolderTests {
         }
     }
 
+    @Test("the feeds of a folder's members end when it goes to the trash") func endOfFeed()
+        async throws
+    {
+        try await FolderScene.with { scene in
+            let (bert, shared) = (scene.bert, scene.shared)
+            let seen = try await scene.anna.changes().head
+            try await FeedTests().listen(bert) { lines in
+                #expect(try await lines.next()?.head == seen)
+                try await scene.anna.commit([scene.anna.deletion(shared, seen: seen)])
+                try await lines.skip(to: "its end") { hint in
+                    #expect(hint.head ?? 0 <= seen)
+                    return hint.ended?.code == .notFound
+                }
+                #expect(try await lines.next() == nil)
+            }
+            try await scene.anna.commit([scene.anna.entry(shared, .restore)])
+            try await FeedTests().listen(bert) { lines in
+                try await lines.head(atLeast: seen + 1)
+            }
+        }
+    }
+
     @Test("a limit below another: each member sees their own folder") func nested() async throws {
         try await FolderScene.with { scene in
             var carl = try await scene.hub.device(of: "carl")
