@@ -111,13 +111,13 @@ struct Locking {
             let table = LockTable(transaction: transaction, volume: volume)
             try table.removeExpired(at: time)
             let all = try table.all(at: time)
+            var inside = Descendants(of: lock.item, in: volume, transaction)
             let conflicting = try all.first { other in
                 guard lock.isExclusive || other.isExclusive else { return false }
                 if other.item == lock.item || other.isDeep && folders.contains(other.item) {
                     return true
                 }
-                return try lock.isDeep
-                    && Locks.isWithin(other.item, lock.item, volume, transaction)
+                return try lock.isDeep && inside.contains(other.item)
             }
             if let conflicting { return conflicting as Lock? }
             guard all.count < Limits.volume,

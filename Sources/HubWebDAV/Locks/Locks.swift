@@ -44,22 +44,9 @@ struct Locks: Sendable {
     func within(_ folder: ItemState) async throws -> [Lock] {
         guard folder.kind == .directory, !all.isEmpty else { return [] }
         return try await session.hub.ledger.read { [all, volume] transaction in
-            try all.filter { try Locks.isWithin($0.item, folder.id, volume.id, transaction) }
+            var inside = Descendants(of: folder.id, in: volume.id, transaction)
+            return try all.filter { try inside.contains($0.item) }
         }
-    }
-
-    static func isWithin(
-        _ item: Identifier, _ folder: Identifier, _ volume: Identifier,
-        _ transaction: any LedgerTransaction
-    ) throws -> Bool {
-        var (next, seen) = (item, Set<Identifier>())
-        while next != .root, seen.insert(next).inserted,
-            let state = try transaction.item(next, in: volume)
-        {
-            next = state.placement.parent
-            if next == folder { return true }
-        }
-        return false
     }
 
     // MARK: What a request may do
