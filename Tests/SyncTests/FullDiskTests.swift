@@ -69,4 +69,30 @@ struct FullDiskTests {
             #expect(try fleet.names(1, "full").count == 60)
         }
     }
+
+    @Test("a large document that does not fit is named, and arrives when there is room")
+    func large() throws {
+        let disk = try SmallDisk("40m")
+        try Fleet.with(1) { fleet in
+            let other = try fleet.join(store: "\(disk.path)/store")
+            try fleet.put(0, "large", "1")
+            try fleet.expectEqual()
+            try fleet.shell(0, "head -c 60000000 /dev/urandom > large")
+            let problem = try wait(seconds: 60, for: "the problem") {
+                try fleet.report(other).hub?.problems["large"]
+            }
+            #expect(problem.contains("no room"), "\(problem)")
+            #expect(fleet.text(1, "large") == "1")
+            try fleet.put(1, "mine", "1")
+            try wait(seconds: 60, for: "another document") {
+                fleet.text(0, "mine") == "1" ? true : nil
+            }
+            try disk.grow(to: "400m")
+            try wait(seconds: 120, for: "the contents") {
+                try FileStatus(of: "\(other.path)/large").size == 60_000_000 ? true : nil
+            }
+            try fleet.expectEqual()
+            #expect(try fleet.report(other).hub?.problems == [:])
+        }
+    }
 }

@@ -205,6 +205,9 @@ extension ChunkFrame {
 }
 
 extension VolumeError {
+    /// Whether the same may succeed soon without a person or another device doing something.
+    var isPassing: Bool { [.offline, .timeout, .busy, .cancelled].contains(code) }
+
     /// Whether the hub cannot deliver just the contents that were asked for, and other requests may
     /// succeed.
     var concernsOnlyContents: Bool { [.damaged, .notFound, .invalid].contains(code) }

@@ -47,10 +47,7 @@ final class AdjustmentApplier: EnginePart {
                     owners.append(index)
                 }
             } catch {
-                switch error.code {
-                case .offline, .timeout, .busy, .cancelled: outcomes[index] = .later
-                default: outcomes[index] = .stuck(error.message)
-                }
+                outcomes[index] = error.isPassing ? .later : .stuck(error.message)
             }
         }
         if root != nil, outcomes.contains(where: { $0 != .done }) {

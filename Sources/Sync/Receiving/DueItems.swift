@@ -32,7 +32,9 @@ final class DueItems: EnginePart {
     func searchAgain() { cursor = nil }
 
     /// When a postponed item is to be examined again.
-    var nextTime: Int64 { postponed.values.lazy.compactMap(\.until).min() ?? .max }
+    var nextTime: Int64 {
+        min(transfers.nextAttempt, postponed.values.lazy.compactMap(\.until).min() ?? .max)
+    }
 
     /// Compares with the tree what was being applied when the process ended or the journal could
     /// not be written. Must come before newer states are taken from the hub and before a restart,
@@ -70,7 +72,8 @@ final class DueItems: EnginePart {
     private func nextTasks(limit: Int) throws -> [AdjustmentTask] {
         var start = cursor
         let now = cl_clock_monotonic_ns()
-        let waiting = transfers.waiting.union(
+        let failed = transfers.waitingForAttempt
+        let waiting = transfers.beingDownloaded.union(
             postponed.lazy.filter { $0.value.until ?? 0 > now }.map(\.key))
         let again = postponed.filter { $0.value.until ?? .max <= now }.map(\.key)
         if !again.isEmpty { start = nil }
@@ -100,6 +103,11 @@ final class DueItems: EnginePart {
                 for position in due {
                     cursor = position
                     if waiting.contains(position.id) { continue }
+                    if let revision = failed[position.id],
+                        try table.mirror(position.id)?.remote?.shows(revision) == true
+                    {
+                        continue
+                    }
                     guard let adjustment = try planner.adjustment(position.id, in: &table) else {
                         continue
                     }
@@ -126,9 +134,11 @@ final class DueItems: EnginePart {
 
     private func carryOut(_ tasks: [AdjustmentTask]) throws {
         var outcomes = [AdjustmentOutcome](repeating: .later, count: tasks.count)
+        var deferred: Set<Identifier> = []
         var fault: (any Error)?
         do {
             let (now, later) = try contents.deferLargeDownloads(tasks)
+            deferred = Set(later.map(\.adjustment.item))
             let fetched = try contents.fetch(now)
             let done = try applier.apply(now, fetched, waiting: later)
             let byItem = Dictionary(
@@ -149,7 +159,12 @@ final class DueItems: EnginePart {
             }
         }
         isRecovered = true
-        for (task, outcome) in zip(tasks, outcomes) { note(task, outcome) }
+        for (task, outcome) in zip(tasks, outcomes) {
+            note(task, outcome)
+            // Of a deferred one, the transfer queue knows the problem.
+            guard !deferred.contains(task.adjustment.item) else { continue }
+            state.withLock { $0.problems[task.targetPath.shown] = outcome.reason }
+        }
         if let fault { throw fault }
     }
 
@@ -170,9 +185,11 @@ final class DueItems: EnginePart {
                 volume.conflicts.tell(.resolved, settled, task.targetPath)
             }
         }
-        let path = task.targetPath.shown
-        state.withLock { state in
-            state.problems[path] = outcome.reason
-        }
+    }
+}
+
+extension ItemState {
+    fileprivate func shows(_ revision: Identifier) -> Bool {
+        life.isAlive && current?.id == revision
     }
 }

@@ -15,6 +15,14 @@ struct ContentDownloader: EnginePart, Sendable {
         guard let current = remote.current,
             let manifest = try hub.manifests(of: [current.id: current.size])[current.id]
         else { throw VolumeError(.notFound, "The hub has no contents of that version.") }
+        // Zeros take no room. They are one chunk, however many they are.
+        let chunks = Set(manifest.entries.lazy.flatMap(\.chunks))
+        guard volume.room.has(chunks.reduce(0) { $0 + Int64($1.length) }) else {
+            throw VolumeError(
+                .full,
+                "There is no room for the new contents (\(current.size >> 20) MiB) on this "
+                    + "device's disk. They are downloaded when there is.")
+        }
         let contents = Contents()
         contents.manifests[current.id] = manifest
         contents.whole = [current.id]

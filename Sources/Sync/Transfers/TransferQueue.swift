@@ -24,7 +24,7 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
     private var refused: Set<Identifier> = []
     /// Downloaded contents, by revision.
     private var prepared: [Identifier: Prepared] = [:]
-    private var retry: [Identifier: Int64] = [:]
+    private var failedDownloads = FailedDownloads()
     private var isStopping = false
     private var running = 0
 
@@ -97,22 +97,25 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
 
     func download(_ task: AdjustmentTask) {
         signal.change {
-            let now = cl_clock_monotonic_ns()
-            guard (retry[task.adjustment.item] ?? 0) <= now,
-                downloading.insert(task.adjustment.item).inserted
+            let item = task.adjustment.item
+            guard let revision = task.adjustment.remote.current?.id,
+                !failedDownloads.isWaiting(item, revision), downloading.insert(item).inserted
             else { return }
             downloads.append(task)
         }
     }
 
-    /// Items whose contents are being downloaded, or wait for the next attempt. The engine skips
-    /// them.
-    var waiting: Set<Identifier> {
-        signal.look {
-            let now = cl_clock_monotonic_ns()
-            return downloading.union(retry.filter { $0.value > now }.keys)
-        }
+    /// Items whose contents are being downloaded. The engine skips them.
+    var beingDownloaded: Set<Identifier> { signal.look { downloading } }
+
+    /// The versions whose downloads have failed and wait for the next attempt, by item. The engine
+    /// skips the items while they have these versions.
+    var waitingForAttempt: [Identifier: Identifier] {
+        signal.look { failedDownloads.waiting(at: cl_clock_monotonic_ns()) }
     }
+
+    /// When a download is tried again.
+    var nextAttempt: Int64 { signal.look { failedDownloads.next } ?? .max }
 
     func hasPrepared(_ revision: Identifier) -> Bool { signal.look { prepared[revision] != nil } }
 
@@ -164,14 +167,26 @@ final class TransferQueue: EnginePart, @unchecked Sendable {
 
     private func carry(_ task: AdjustmentTask) {
         let item = task.adjustment.item
+        guard let revision = task.adjustment.remote.current?.id else { return }
+        let path = task.targetPath.shown
+        let past = signal.look { failedDownloads.path(of: item) }
+        var problem: String?
         do {
             let name = try downloader.download(task) { isEnding }
-            if let revision = task.adjustment.remote.current?.id {
-                keep(revision, Prepared(name: name, of: task.adjustment.remote))
-            }
+            signal.change { failedDownloads.remove(item) }
+            keep(revision, Prepared(name: name, of: task.adjustment.remote))
         } catch {
-            log.debug("\(task.targetPath.last?.text ?? "") is not downloaded yet: \(error)")
-            signal.change { retry[item] = cl_clock_monotonic_ns() + 5_000_000_000 }
+            log.debug("\(path) is not downloaded yet: \(error)")
+            let isPassing = (error as? VolumeError)?.isPassing ?? false
+            signal.change {
+                failedDownloads.insert(
+                    item, revision, path: path, isPassing: isPassing, now: cl_clock_monotonic_ns())
+            }
+            if !isPassing { problem = "\(error)" }
+        }
+        state.withLock { state in
+            if let past { state.problems[past] = nil }
+            if let problem { state.problems[path] = problem }
         }
         state.withLock { $0.activity.lines[item] = nil }
         _ = signal.change { downloading.remove(item) }

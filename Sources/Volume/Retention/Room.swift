@@ -43,7 +43,7 @@ package final class Room: @unchecked Sendable {
 
     /// Whether this many bytes may be downloaded although no program waits for them. What is kept
     /// free for programs stays free.
-    func has(_ bytes: Int64) -> Bool {
+    package func has(_ bytes: Int64) -> Bool {
         guard isOn, let space = DiskSpace(of: directory) else { return true }
         return space.free - bytes >= mark(space)
     }
