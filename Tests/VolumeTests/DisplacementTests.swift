@@ -13,6 +13,28 @@ import Testing
     let program = Program(process: 10, name: "vim")
     let other = Program(process: 20, name: "cp")
 
+    @Test("a file whose stash file has the longest possible name is copied")
+    func aLongName() throws {
+        let scratch = Scratch()
+        let directory = try Descriptor(opening: scratch.path, flags: O_RDONLY | O_DIRECTORY)
+        try Data([1, 2]).write(to: URL(filePath: scratch.path + "/a"))
+        let file = try Descriptor(opening: scratch.path + "/a", flags: O_PATH)
+        let snapshot = FileSnapshot(of: file.raw)
+        let actor = Actor(process: 1, uid: 0, program: "cp")
+        let stash = Stash(directory: directory.raw, firstSequence: 1)
+        let empty = stash.newName(
+            .copied, snapshot, spot: DirectoryEntry(directory: 1, name: Name("")), actor: actor)
+        let name = stash.newName(
+            .copied, snapshot,
+            spot: DirectoryEntry(
+                directory: 1, name: Name(String(repeating: "n", count: 249 - empty.utf8.count))),
+            actor: actor)
+        #expect(name.utf8.count == 249)
+        try stash.copy(of: file.raw, snapshot, into: name)
+        let copy = try Data(contentsOf: URL(filePath: scratch.path + "/" + name))
+        #expect(copy == Data([1, 2]))
+    }
+
     @Test func readersKeepTheirVersion() throws {
         let tree = try ProgramTree()
         try tree.save("a", "old", by: program)

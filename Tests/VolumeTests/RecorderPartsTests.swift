@@ -74,6 +74,42 @@ import Testing
         #expect(commits == 0)
     }
 
+    @Test("an open file is noted again if the transaction that noted it has failed")
+    func unfinished() throws {
+        let desk = try Desk()
+        let key = try desk.insert("letter", .file, inode: 7)
+        let journal = desk.writer.journal
+        var files = UnfinishedFiles()
+        files.contents.opened(7)
+        func write(fails: Bool) {
+            files.mark()
+            do {
+                try journal.write { t in
+                    try files.write(t) { _ in false }
+                    if fails { throw Failure() }
+                }
+            } catch {
+                files.revert()
+                return
+            }
+            files.removeMark()
+        }
+        func isNoted() throws -> Bool { try journal.read { try UnfinishedFile.areLeft(in: $0) } }
+
+        files.begin(7, of: key)
+        write(fails: true)
+        #expect(!files.contents.isNoted(7) && files.contents.hasUnnoted)
+        write(fails: false)
+        #expect(try isNoted() && files.contents.isNoted(7))
+
+        _ = files.contents.closed(7)
+        files.end(7)
+        write(fails: true)
+        #expect(try isNoted() && files.contents.isNoted(7))
+        write(fails: false)
+        #expect(try !isNoted() && !files.contents.isNoted(7))
+    }
+
     @Test("what a transaction attaches to a document is found by the next daemon")
     func restart() throws {
         let desk = try Desk()

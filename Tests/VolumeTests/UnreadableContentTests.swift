@@ -150,4 +150,20 @@ import Testing
         #expect(unlink(parts.path(entry)) == 0)
         #expect(parts.removal.bytesFreed(by: entry) == 0)
     }
+
+    @Test(
+        "a package with a file that cannot be read is not open in a program",
+        arguments: [VolumeError.Code.system, .busy])
+    func package(code: VolumeError.Code) throws {
+        let scratch = Scratch()
+        try Data([1]).write(to: URL(filePath: scratch.path + "/a"))
+        let directory = try Descriptor(opening: scratch.path, flags: O_PATH | O_DIRECTORY)
+        var builder = PackageBuilder(
+            known: [:], nil, unchangedSince: 0,
+            mayGoOn: { () throws(VolumeError) in throw VolumeError(code, "no") })
+        try builder.add(directory: directory.raw, path: [])
+        #expect(builder.isBusy && builder.entries.isEmpty)
+        #expect((builder.failure == nil) == (code == .busy))
+        #expect((builder.changing == nil) == (code == .system))
+    }
 }

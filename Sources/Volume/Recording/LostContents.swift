@@ -135,11 +135,13 @@ struct LostPackageFiles {
     /// The files of the package's last version by path.
     private let last: [[UInt8]: Manifest.Entry]
     /// Whether a file holds only the beginning of an earlier content.
-    private let isShortened: (Int32, FileSnapshot) -> Bool
+    private let isShortened: (Int32, FileSnapshot) throws(VolumeError) -> Bool
 
     init(
         _ powerLoss: PowerLoss, _ last: Manifest?,
-        isShortened: @escaping (Int32, FileSnapshot) -> Bool = { _, _ in false }
+        isShortened: @escaping (Int32, FileSnapshot) throws(VolumeError) -> Bool = { _, _ in
+            false
+        }
     ) {
         (self.powerLoss, self.isShortened) = (powerLoss, isShortened)
         let files = (last?.entries ?? []).filter { $0.kind == .file }
@@ -149,22 +151,27 @@ struct LostPackageFiles {
     /// Examines a file that is not as in the last version; nil if it has lost nothing. A program
     /// that has emptied a file, or allocated its end, just before the machine stopped looks the
     /// same.
-    func loss(in file: Int32, _ snapshot: FileSnapshot, at path: [UInt8]) -> Loss? {
+    func loss(in file: Int32, _ snapshot: FileSnapshot, at path: [UInt8]) throws(VolumeError)
+        -> Loss?
+    {
         let before = last[path]
         if powerLoss.mayBeUnfinished(snapshot) {
-            let chunks = try? cutFile(file, size: snapshot.size)
-            return chunks != nil && chunks == before?.chunks ? nil : .unfinished
+            let chunks = try cutFile(file, size: snapshot.size)
+            return chunks == before?.chunks ? nil : .unfinished
         }
         if let before, before.size > 0, powerLoss.mayHaveEmptied(snapshot) { return .contents }
         guard before?.size ?? 0 < UInt64(snapshot.size),
             powerLoss.mayHaveLostEnd(file, snapshot)
-        else { return isShortened(file, snapshot) ? .unfinished : nil }
-        return before.map { LostPackageFiles.begins(file, with: $0) } == true ? .excess : .contents
+        else { return try isShortened(file, snapshot) ? .unfinished : nil }
+        guard let before, try LostPackageFiles.begins(file, with: before) else {
+            return .contents
+        }
+        return .excess
     }
 
     /// Whether a file that is longer than one of a version begins with its contents.
-    static func begins(_ file: Int32, with entry: Manifest.Entry) -> Bool {
+    static func begins(_ file: Int32, with entry: Manifest.Entry) throws(VolumeError) -> Bool {
         guard let size = Int64(exactly: entry.size) else { return false }
-        return (try? cutFile(file, size: size)) == entry.chunks
+        return try cutFile(file, size: size) == entry.chunks
     }
 }

@@ -52,6 +52,8 @@ struct PackageBuilder {
     var isBusy = false
     /// The inode of a file that a program has begun to write to while it was read.
     private(set) var changing: UInt64?
+    /// Why a file could not be read, if no program is the cause. `isBusy` is set then, too.
+    private(set) var failure: VolumeError?
     /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
     private let lostFiles: LostPackageFiles?
@@ -189,24 +191,38 @@ struct PackageBuilder {
             files[key] = PackageFile(snapshot: snapshot, chunks: entry.chunks)
             return entry.chunks
         }
-        if let loss = lostFiles?.loss(in: file.raw, snapshot, at: key) {
-            destroyed[key] = loss
+        do throws(VolumeError) {
+            if let loss = try lostFiles?.loss(in: file.raw, snapshot, at: key) {
+                destroyed[key] = loss
+                return nil
+            }
+        } catch {
+            stop(error, at: snapshot)
             return nil
         }
         guard snapshot.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
         try write(file.raw)
-        let cut = try? cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
-            try mayGoOn()
+        let chunks: [ChunkReference]
+        do throws(VolumeError) {
+            chunks = try cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
+                try mayGoOn()
+            }
+        } catch {
+            stop(error, at: snapshot)
+            return nil
         }
-        guard let chunks = cut,
-            !FileSnapshot(try file.status()).differs(from: snapshot)
-        else {
+        guard !FileSnapshot(try file.status()).differs(from: snapshot) else {
             isBusy = true
             changing = snapshot.inode
             return nil
         }
         files[key] = PackageFile(snapshot: snapshot, chunks: chunks)
         return chunks
+    }
+
+    private mutating func stop(_ error: VolumeError, at snapshot: FileSnapshot) {
+        isBusy = true
+        if error.code == .busy { changing = snapshot.inode } else { failure = error }
     }
 }
 
@@ -217,6 +233,7 @@ extension PackageBuilder {
     static func cutAside(_ path: [Name], in tree: Int32) throws(VolumeError)
         -> (manifest: Manifest, snapshot: FileSnapshot, protection: Protection)
     {
+        var failure: VolumeError?
         do throws(Errno) {
             let file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             let snapshot = FileSnapshot(try file.status())
@@ -229,8 +246,12 @@ extension PackageBuilder {
                         builder.manifest, builder.snapshot(of: snapshot), builder.protection
                     )
                 }
+                failure = builder.failure
             } else if snapshot.isFile {
-                let chunks = try? cutFile(file.raw, size: snapshot.size)
+                var chunks: [ChunkReference]?
+                do throws(VolumeError) {
+                    chunks = try cutFile(file.raw, size: snapshot.size)
+                } catch { failure = error.code == .busy ? nil : error }
                 let isStill = !FileSnapshot(try file.status()).differs(from: snapshot)
                 if let chunks, isStill, cl_probe_writers(file.raw) != -EAGAIN {
                     let manifest = Manifest(
@@ -243,6 +264,7 @@ extension PackageBuilder {
                 error.isMissing ? .notFound : .system,
                 "\(path.shown) cannot be read: \(error).")
         }
+        if let failure { throw failure }
         throw VolumeError(
             .busy, "\(path.shown) is being written now, or is neither a file nor a directory.")
     }

@@ -214,18 +214,18 @@ struct PackageRecorder {
     private func lostFiles(_ powerLoss: PowerLoss, _ prior: Manifest?, of item: Item)
         -> LostPackageFiles
     {
-        LostPackageFiles(powerLoss, prior) { [contents] file, snapshot in
-            // One that cannot be read now is read again when it is cut.
-            (try? contents.isShortened(file, snapshot, of: item)) == true
+        LostPackageFiles(powerLoss, prior) { [contents] (file, snapshot) throws(VolumeError) in
+            try contents.isShortened(file, snapshot, of: item)
         }
     }
 
-    /// Returns nil while a program changes the package.
+    /// Returns nil while a program changes the package, and throws if a file in it cannot be read.
     private func cutPackage(_ item: Item, _ prior: Manifest?) throws(VolumeError)
         -> LivePackage?
     {
         guard let path = try writer.look({ try $0.path(of: item.key) }) else { return nil }
         var changing: UInt64?
+        var failure: VolumeError?
         cutting: do throws(Errno) {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
             guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
@@ -236,7 +236,7 @@ struct PackageRecorder {
                 mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
-            changing = builder.changing
+            (changing, failure) = (builder.changing, builder.failure)
             guard !builder.isBusy else { break cutting }
             for inner in builder.absent {
                 let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
@@ -260,6 +260,10 @@ struct PackageRecorder {
         } catch {
             if error.isMissing { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
+        }
+        if let failure {
+            throw VolumeError(
+                failure.code, "The package \(path.shown) cannot be read: \(failure.message)")
         }
         if let changing { try contents.noteUnfinished(changing, of: item.key) }
         return nil

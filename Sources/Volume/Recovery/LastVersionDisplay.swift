@@ -53,6 +53,7 @@ struct LastVersionDisplay {
             known: [:], manifest, unchangedSince: item.changed,
             LostPackageFiles(loss, manifest))
         try builder.add(directory: root.raw, path: [])
+        if let failure = builder.failure { throw failure }
         guard !builder.isBusy else { throw VolumeError(.busy, "\(item.name) is in use.") }
         let lost = builder.files(toShowAgain: manifest)
         for entry in manifest.entries {

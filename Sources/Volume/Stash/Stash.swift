@@ -166,7 +166,9 @@ final class Stash: Sendable {
     /// its name when it is complete.
     func copy(of file: Int32, _ snapshot: FileSnapshot, into name: String) throws(Errno) {
         let source = Descriptor(owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
-        let draft = Stash.unfinished + name
+        // The number of the content alone: with the document's name, which may be as long as a name
+        // may be, the prefix would have no room.
+        let draft = Stash.unfinished + name.prefix { $0 != "-" }
         let copy = try Descriptor(
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         var result = cl_copy_file(source.raw, copy.raw, snapshot.size, mustStop)

@@ -58,7 +58,11 @@ final class JournalWriter {
     func noteOpenFiles() throws(VolumeError) {
         let contents = state.unfinished.contents
         guard barrier.commitsParts, contents.hasUnnoted else { return }
-        try journal.write { try contents.noteAll($0) }
+        do throws(VolumeError) { try journal.write { try contents.noteAll($0) } } catch {
+            contents.revert()
+            throw error
+        }
+        contents.removeMark()
     }
 
     /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,

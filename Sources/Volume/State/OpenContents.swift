@@ -12,12 +12,25 @@ package final class OpenContents: Sendable {
         /// Those that it does not have.
         var unnoted: Set<UInt64> = []
         var synced: [UInt64: SyncedContents] = [:]
+        /// Where the files were that the recorder's present transaction has moved between the sets.
+        var before: [UInt64: (isNoted: Bool, isUnnoted: Bool)] = [:]
         /// Whether `onChange` is called when the next file is opened or closed.
         var isWatched = false
 
         mutating func endWatch() -> Bool {
             defer { isWatched = false }
             return isWatched
+        }
+
+        mutating func remember(_ inode: UInt64) {
+            guard before[inode] == nil else { return }
+            before[inode] = (noted.contains(inode), unnoted.contains(inode))
+        }
+
+        /// Returns whether the file was not noted before.
+        mutating func note(_ inode: UInt64) -> Bool {
+            unnoted.remove(inode)
+            return noted.insert(inode).inserted
         }
     }
 
@@ -77,11 +90,21 @@ package final class OpenContents: Sendable {
             return isMarked || state.noted.contains(snapshot.inode)
         }
         guard isNoted else { return }
-        try? journal.write { t in
-            // The file may have been recorded meanwhile.
-            guard state.withLock({ isUnrecorded(snapshot.inode, $0) }) else { return }
-            try UnfinishedFile.add(snapshot.inode, contents, t)
-            _ = note(snapshot.inode)
+        var isNew = false
+        do throws(VolumeError) {
+            try journal.write { t in
+                // The file may have been recorded meanwhile.
+                guard state.withLock({ isUnrecorded(snapshot.inode, $0) }) else { return }
+                try UnfinishedFile.add(snapshot.inode, contents, t)
+                isNew = state.withLock { $0.note(snapshot.inode) }
+            }
+        } catch {
+            // The journal does not have it.
+            guard isNew else { return }
+            state.withLock { state in
+                state.noted.remove(snapshot.inode)
+                state.unnoted.insert(snapshot.inode)
+            }
         }
     }
 
@@ -106,8 +129,8 @@ package final class OpenContents: Sendable {
     /// The journal is about to have the file as unfinished. Returns what was synced of it.
     func note(_ inode: UInt64) -> SyncedContents? {
         state.withLock { state in
-            state.noted.insert(inode)
-            state.unnoted.remove(inode)
+            state.remember(inode)
+            _ = state.note(inode)
             return state.synced[inode]
         }
     }
@@ -115,6 +138,7 @@ package final class OpenContents: Sendable {
     /// The file was recorded or not changed, and the journal does not have it any more.
     func remove(_ inode: UInt64) {
         state.withLock { state in
+            state.remember(inode)
             state.noted.remove(inode)
             if state.open.contains(inode) {
                 state.unnoted.insert(inode)
@@ -122,6 +146,29 @@ package final class OpenContents: Sendable {
                 state.unnoted.remove(inode)
                 marks?.remove(inode)
             }
+        }
+    }
+
+    // MARK: Transactions of the recorder, which are never nested
+
+    func mark() { removeMark() }
+
+    func removeMark() { state.withLock { $0.before = [:] } }
+
+    /// The transaction has failed: the journal has the files that it had before.
+    func revert() {
+        state.withLock { state in
+            for (inode, was) in state.before {
+                if was.isNoted {
+                    _ = state.note(inode)
+                } else {
+                    state.noted.remove(inode)
+                    // A program may have opened it meanwhile.
+                    if was.isUnnoted || state.open.contains(inode) { state.unnoted.insert(inode) }
+                }
+                if was.isNoted || was.isUnnoted { marks?.add(inode) }
+            }
+            state.before = [:]
         }
     }
 }

@@ -15,6 +15,8 @@ struct UnfinishedFiles {
     private var ended: Set<Int64> = []
     /// Files that were closed and belong to no item.
     private var strays: Set<UInt64> = []
+    private var marked:
+        (begun: Set<UInt64>, changed: Set<UInt64>, ended: Set<Int64>, strays: Set<UInt64>)?
 
     init(marks: OpenMarks? = nil) { contents = OpenContents(marks: marks) }
 
@@ -78,15 +80,23 @@ struct UnfinishedFiles {
     mutating func mark() {
         open.mark()
         files.mark()
+        contents.mark()
+        marked = (begun, changed, ended, strays)
     }
 
     mutating func removeMark() {
         open.removeMark()
         files.removeMark()
+        contents.removeMark()
+        marked = nil
     }
 
+    /// What the failed transaction has not written is written by the next one.
     mutating func revert() {
         open.revert()
         files.revert()
+        contents.revert()
+        if let marked { (begun, changed, ended, strays) = marked }
+        marked = nil
     }
 }
