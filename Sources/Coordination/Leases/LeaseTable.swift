@@ -57,6 +57,44 @@ package struct LeaseTable: Sendable {
         var since: Int64
     }
 
+    /// A number for each lease, added up, and how many there are. The sum does not depend on the
+    /// order, so one device's part of it can be added and subtracted.
+    private struct Total: Hashable, Sendable {
+        private var sum: UInt64 = 0
+        private var count = 0
+
+        mutating func add(_ device: Identifier, _ document: Identifier, _ use: DocumentUse) {
+            var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+            for byte in use.rawValue.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            for word in [device.high, device.low, document.high, document.low] {
+                // All bits must depend on all others, or the sums of different leases could be
+                // equal. This is the last step of SplitMix64.
+                hash = (hash ^ word) &+ 0x9e37_79b9_7f4a_7c15
+                hash = (hash ^ hash >> 30) &* 0xbf58_476d_1ce4_e5b9
+                hash = (hash ^ hash >> 27) &* 0x94d0_49bb_1331_11eb
+                hash ^= hash >> 31
+            }
+            sum &+= hash
+            count += 1
+        }
+
+        static func + (one: Total, other: Total) -> Total {
+            var total = one
+            total.sum &+= other.sum
+            total.count += other.count
+            return total
+        }
+
+        static func - (one: Total, other: Total) -> Total {
+            var total = one
+            total.sum &-= other.sum
+            total.count -= other.count
+            return total
+        }
+
+        var revision: UInt64 { count == 0 ? 0 : max(1, (sum ^ sum >> 53) & (1 << 53 - 1)) }
+    }
+
     /// What a device has told. It stays until its time is over also if it names no document, so
     /// that an earlier telling that arrives late is recognized.
     private struct Entry: Hashable, Sendable {
@@ -65,6 +103,8 @@ package struct LeaseTable: Sendable {
         var number: UInt64
         var documents: [Identifier: Held]
         var end: Int64
+        /// That of the documents.
+        var total = Total()
 
         var weight: Int { max(1, documents.count) }
     }
@@ -72,6 +112,8 @@ package struct LeaseTable: Sendable {
     /// The entries by volume and device.
     private var entries: [Identifier: [Identifier: Entry]] = [:]
     private var accountDocuments: [Identifier: Int] = [:]
+    /// Those of the volumes that have entries.
+    private var totals: [Identifier: Total] = [:]
 
     package init() {}
 
@@ -99,17 +141,25 @@ package struct LeaseTable: Sendable {
         }.sorted { $0.place < $1.place }
     }
 
-    /// A number that depends only on these leases, without their ages, so that all hubs of one
-    /// ledger have the same: 0 if there are none. It has 53 bits, which are exact in JSON.
+    /// The entries of one volume. They share their memory with this table, so a hub can read them
+    /// while others change the table.
+    package func part(of volume: Identifier) -> LeaseTable {
+        var part = LeaseTable()
+        part.entries[volume] = entries[volume]
+        part.totals[volume] = totals[volume]
+        return part
+    }
+
+    /// A number that depends only on these leases, without their ages and order, so that all hubs
+    /// of one ledger have the same: 0 if there are none. It has 53 bits, which are exact in JSON.
     package static func revision(of leases: [Lease]) -> UInt64 {
-        guard !leases.isEmpty else { return 0 }
-        var sum: UInt64 = 0xcbf2_9ce4_8422_2325
-        for lease in leases {
-            for byte in lease.device.bytes + lease.document.bytes + Array(lease.use.rawValue.utf8) {
-                sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3
-            }
-        }
-        return max(1, (sum ^ sum >> 53) & (1 << 53 - 1))
+        leases.reduce(into: Total()) { $0.add($1.device, $1.document, $1.use) }.revision
+    }
+
+    /// The revision of `leases(of:except:)`, without looking at them.
+    package func revision(of volume: Identifier, except own: Identifier) -> UInt64 {
+        let all = totals[volume] ?? Total()
+        return (all - (entries[volume]?[own]?.total ?? Total())).revision
     }
 
     package mutating func step(_ event: Event, at now: Int64) -> [Effect] {
@@ -132,14 +182,17 @@ package struct LeaseTable: Sendable {
             let since = before[document.id]?.since ?? now - document.age
             documents[document.id] = Held(use: document.use, since: since)
         }
-        let entry = Entry(
+        var entry = Entry(
             account: telling.account, process: telling.process, number: telling.number,
             documents: documents, end: now + LeaseTerms.duration)
+        for (id, held) in documents { entry.total.add(telling.device, id, held.use) }
         let count =
             (accountDocuments[telling.account] ?? 0) - (old?.weight ?? 0) + entry.weight
         guard count <= LeaseTerms.accountDocuments else { return [.refused] }
         setCount(count, of: telling.account)
         entries[telling.volume, default: [:]][telling.device] = entry
+        totals[telling.volume] =
+            (totals[telling.volume] ?? Total()) - (old?.total ?? Total()) + entry.total
         let isSame = before.mapValues(\.use) == documents.mapValues(\.use)
         return isSame ? [] : [.changed(telling.volume)]
     }
@@ -153,10 +206,11 @@ package struct LeaseTable: Sendable {
             guard !gone.isEmpty else { continue }
             for (device, entry) in gone {
                 entries[volume]?[device] = nil
+                totals[volume] = (totals[volume] ?? Total()) - entry.total
                 let count = (accountDocuments[entry.account] ?? 0) - entry.weight
                 setCount(count, of: entry.account)
             }
-            if entries[volume]?.isEmpty == true { entries[volume] = nil }
+            if entries[volume]?.isEmpty == true { (entries[volume], totals[volume]) = (nil, nil) }
             if gone.contains(where: { !$0.value.documents.isEmpty }) {
                 effects.append(.changed(volume))
             }

@@ -84,7 +84,7 @@ package final class Leases: Sendable {
 
     /// The revision of a volume's leases for one of its devices, which is not told of its own.
     func revision(of volume: Identifier, for device: Identifier) -> UInt64 {
-        LeaseTable.revision(of: leases(of: volume, except: device))
+        table.withLock { $0.revision(of: volume, except: device) }
     }
 
     /// The revision of the leases that a member of a folder may hear of.
@@ -102,7 +102,8 @@ package final class Leases: Sendable {
     }
 
     private func leases(of volume: Identifier, except own: Identifier) -> [LeaseTable.Lease] {
-        table.withLock { $0.leases(of: volume, except: own) }
+        // Sorting takes long, so it is done without the lock.
+        table.withLock { $0.part(of: volume) }.leases(of: volume, except: own)
     }
 
     var isEmpty: Bool { table.withLock { $0.isEmpty } }

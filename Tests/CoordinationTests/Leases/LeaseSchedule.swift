@@ -220,7 +220,7 @@ struct LeaseSchedule: RandomSchedule {
 
     mutating func hint(_ index: Int, isBeat: Bool) {
         let device = devices[index]
-        let revision = LeaseTable.revision(of: leases(except: device.id))
+        let revision = table.revision(of: Self.volume, except: device.id)
         guard device.isListening, !device.isCutOff else { return }
         // A feed is one connection, so its lines arrive in order.
         let line = Message.hint(feed: device.feed, revision: revision, isBeat: isBeat)
