@@ -129,6 +129,8 @@ package enum HubLimits {
     package static let devices = 1000
     /// The members of a volume, and the volumes of others of which an account is a member.
     package static let members = 1000
+    /// The volumes of one owner of which a user is a member.
+    package static let membersOfOneOwner = 50
     package static let parents = 16
     /// The links of one account in a volume.
     package static let links = 1000

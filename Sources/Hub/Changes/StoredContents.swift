@@ -122,7 +122,7 @@ package struct ContentReceiver {
     private mutating func cutAgain(beside others: Int) async throws {
         let entry = Manifest.Entry(size: count, chunks: references)
         try budget.hold(others)
-        let stored = try Content(entry, in: volume, of: hub, for: caller)
+        let stored = try Content(entry, in: volume, of: hub, for: caller, budget)
         cutter = try ContentReceiver.cutter(entry.size)
         references = []
         var reader = stored.reader(of: 0..<entry.size)

@@ -14,18 +14,21 @@ package struct Content: Sendable {
     /// manifest can stand for a long list.
     private let budget: BodyBudget
 
+    /// - Parameter budget: That of the request. The contents may be read for longer, so they have
+    ///   one of their own for the same account, or for the same visitors.
     /// - Throws: `.busy` if the account reads too much at once.
     package init(
-        _ entry: Manifest.Entry, in volume: VolumeRow, of hub: Hub, for caller: Caller
+        _ entry: Manifest.Entry, in volume: VolumeRow, of hub: Hub, for caller: Caller,
+        _ budget: BodyBudget
     ) throws(Failure) {
         self.hub = hub
         self.volume = volume
         self.caller = caller
         chunks = entry.chunks
         size = entry.size
-        budget = BodyBudget(of: hub, for: caller.account)
+        self.budget = BodyBudget(like: budget)
         let longest = Int(chunks.lazy.map(\.length).max() ?? 0)
-        try Content.hold(chunks.count * Content.referenceBytes + longest, in: budget)
+        try Content.hold(chunks.count * Content.referenceBytes + longest, in: self.budget)
     }
 
     private static func hold(_ bytes: Int, in budget: BodyBudget) throws(Failure) {

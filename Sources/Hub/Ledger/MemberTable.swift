@@ -263,16 +263,7 @@ package struct MemberTable {
                     .taken,
                     "\(request.user) is a member already: fsctl members role changes the role.")
             }
-            let others = try transaction.row(
-                "SELECT count(*) FROM members WHERE account = $1", [.id(account.id)])
-            guard try memberCount(of: volume.id) < HubLimits.members,
-                try others?.integer(0) ?? 0 < HubLimits.members
-            else {
-                throw Failure(
-                    .quota,
-                    "A volume has at most \(HubLimits.members) members, and a user is a member of "
-                        + "at most \(HubLimits.members) volumes.")
-            }
+            try checkPlace(for: account.id, in: volume)
         } else if before == nil {
             throw Failure(.notFound, "\(request.user) is not a member of this volume.")
         }
@@ -284,5 +275,32 @@ package struct MemberTable {
             try transaction.folders.share($0, in: volume.id)
         }
         try setMember(account.id, of: volume.id, role, at: time, seeing: folder)
+    }
+
+    /// A user is not asked before becoming a member. So one owner can take only a part of the
+    /// places, and a user's own volumes take none.
+    ///
+    /// - Throws: `.quota`.
+    private func checkPlace(for account: Identifier, in volume: VolumeRow) throws {
+        let owners = try transaction.rows(
+            """
+            SELECT volumes.account FROM members JOIN volumes ON volumes.id = members.volume
+            WHERE members.account = $1 AND volumes.account <> $1
+            """, [.id(account)]
+        ).map { try $0.id(0) }
+        guard try memberCount(of: volume.id) < HubLimits.members,
+            owners.count < HubLimits.members
+        else {
+            throw Failure(
+                .quota,
+                "A volume has at most \(HubLimits.members) members, and a user is a member of "
+                    + "at most \(HubLimits.members) volumes of others.")
+        }
+        guard owners.count(where: { $0 == volume.account }) < HubLimits.membersOfOneOwner else {
+            throw Failure(
+                .quota,
+                "A user is a member of at most \(HubLimits.membersOfOneOwner) volumes of one "
+                    + "owner: remove the user from another volume first.")
+        }
     }
 }

@@ -36,14 +36,14 @@ extension VolumeLinks {
     }
 
     /// Checks a password that a visitor has sent. Wrong ones are counted together with wrong codes
-    /// of the address, and those of one link are checked one after another.
+    /// of the address, and those of all links of one account are checked one after another.
     ///
     /// - Throws: `.code`, `.tooMany`.
     package func check(_ password: String, of link: OpenLink, from address: String) async throws {
         guard let known = link.row.password else { return }
-        let lock = hub.perAccountLock
+        let lock = hub.visitorLock
         try await hub.devices.countingWrong("passwords", from: address, at: hub.clock()) {
-            guard await lock.alone(link.row.id, { known.matches(password) }) else {
+            guard await lock.alone(link.row.account, { known.matches(password) }) else {
                 throw Failure(.code, "This password is wrong.")
             }
         }

@@ -33,10 +33,15 @@ package final class Hub: Sendable {
     let crowded = CrowdedDocuments()
     let processes = Processes()
     let bodies: SharedBudget<Identifier>
+    /// The same for the visitors of links, by the accounts that made the links. Anybody can be a
+    /// visitor, so they take nothing from the accounts.
+    let visitorBodies: SharedBudget<Identifier>
     /// Held while a transaction writes.
     let turns: RoundRobinLock
     /// Held by what needs much processor time or memory, so that no account can take all of either.
     package let perAccountLock = KeyedLock()
+    /// The same for the visitors of all links that an account has made.
+    let visitorLock = KeyedLock()
     /// Held by a commit of a device that has no journal of its own: the numbers of its operations
     /// have no gaps, so its requests commit one after another.
     let perDeviceLock = KeyedLock()
@@ -99,7 +104,10 @@ package final class Hub: Sendable {
             clock: clock, uptime: uptime)
         move = MoveWatch(uptime: uptime)
         self.limits = limits
-        bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
+        let visitors = limits.bodyBytes / 4
+        bodies = SharedBudget(
+            all: limits.bodyBytes - visitors, each: limits.bodyBytesPerAccount)
+        visitorBodies = SharedBudget(all: visitors, each: limits.bodyBytesPerAccount)
         witness = HeadRecord(path: directory.headsPath)
         parts = PartsCheck(
             directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log)

@@ -16,6 +16,18 @@ package final class BodyBudget: Sendable {
         belong(to: account)
     }
 
+    /// The memory of the visitors of all links that an account has made.
+    package convenience init(of hub: Hub, forLinksOf account: Identifier) {
+        self.init(hub.visitorBodies)
+        belong(to: account)
+    }
+
+    /// For something else of the same account, or of the same visitors.
+    convenience init(like other: BodyBudget) {
+        self.init(other.shares)
+        if let account = other.account { belong(to: account) }
+    }
+
     /// Sets the account before any of the body is read. Bodies without an account are short and not
     /// counted.
     func belong(to account: Identifier) { state.withLock { $0.account = account } }

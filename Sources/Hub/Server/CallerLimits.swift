@@ -16,7 +16,8 @@ package struct CallerLimits: Sendable {
     package var idleSeconds: Int64 = 120
     /// The bytes that are read of a document or form after its request was refused.
     package var restBytes = 256 << 20
-    /// The bytes of bodies that are held in memory: for one account, and for all.
+    /// The bytes of bodies that are held in memory: for one account, and for all. A quarter of the
+    /// latter is for visitors of links.
     package var bodyBytesPerAccount = 24 << 20
     package var bodyBytes = 256 << 20
     package var versions = VersionLimits()

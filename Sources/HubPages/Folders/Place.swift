@@ -56,7 +56,7 @@ struct Place: Sendable {
 
     /// The contents of a file of this document.
     func content(_ entry: Manifest.Entry) throws(Failure) -> Content {
-        try Content(entry, in: volume, of: session.hub, for: session.caller)
+        try Content(entry, in: volume, of: session.hub, for: session.caller, session.budget)
     }
 
     /// Whether the pages have forms that change the volume.

@@ -67,7 +67,7 @@ struct LinkPages {
         let visit = Visit(link: link, token: token)
         let session = Session(
             call: call, caller: link.caller, token: token, isOwner: false,
-            budget: BodyBudget(of: call.hub, for: link.row.id), visit: visit)
+            budget: BodyBudget(of: call.hub, forLinksOf: link.row.account), visit: visit)
         if view == .password { return try await Entrance(session, visit).enter() }
         guard visit.admits(call.cookie(Visit.cookie), at: call.hub.clock()) else {
             // A link from elsewhere brings no cookies, because they are strict.

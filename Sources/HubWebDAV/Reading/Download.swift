@@ -40,7 +40,8 @@ struct Download {
         headers[.contentDisposition] = "attachment"
         headers[.acceptRanges] = "bytes"
         let content = try Content(
-            entry, in: volume, of: place.session.hub, for: place.session.caller)
+            entry, in: volume, of: place.session.hub, for: place.session.caller,
+            place.session.budget)
         // They count in the budget of the contents now.
         try place.session.budget.hold(0)
         let range = conditions.appliesRange(tag: tag) ? request.headers[.range] : nil
