@@ -285,10 +285,14 @@ final class GrantExchange: EnginePart, @unchecked Sendable {
         }
     }
 
-    /// Whether the tree does not have what the hub has sent of a document.
+    /// Whether the tree may not have what the hub has sent of a document.
     private func isDue(_ document: Identifier) -> Bool {
-        let mirror = try? volume.journal.read { try $0.hub.mirror(document) }
-        return [.due, .underway, .stuck].contains(mirror?.state)
+        do throws(VolumeError) {
+            let mirror = try volume.journal.read { try $0.hub.mirror(document) }
+            return [.due, .underway, .stuck].contains(mirror?.state)
+        } catch {
+            return true
+        }
     }
 
     /// Ends the grants of the documents that no program writes any more, and whose saves the hub
@@ -315,7 +319,7 @@ final class GrantExchange: EnginePart, @unchecked Sendable {
         guard !volume.scan.isRunning else { return false }
         let mirror = try? volume.journal.read { try $0.hub.mirror(item) }
         return mirror?.state == .refused
-            || (try? volume.openDocuments.isUnsent(item)) != true
+            || !volume.openDocuments.isUnsent(item)
     }
 
     private func release(_ item: Identifier, _ known: Held) {

@@ -107,8 +107,12 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
     /// Whether a newer state of the document may be at the hub than in the tree.
     private func isArriving(_ document: Identifier) -> Bool {
         if state.withLock({ $0.cursor < $0.head }) { return true }
-        let mirror = try? volume.journal.read { try $0.hub.mirror(document) }
-        return mirror?.state == .due || mirror?.state == .underway
+        do throws(VolumeError) {
+            let mirror = try volume.journal.read { try $0.hub.mirror(document) }
+            return mirror?.state == .due || mirror?.state == .underway
+        } catch {
+            return true
+        }
     }
 
     // MARK: This device
@@ -117,10 +121,12 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
         if volume.openDocuments.elsewhere(document).contains(where: { $0.use == .wants }) {
             return true
         }
-        guard hasRules, let path = try? volume.openDocuments.path(of: document) else {
-            return false
+        guard hasRules else { return false }
+        do throws(VolumeError) {
+            return try volume.openDocuments.path(of: document).map(rules.makesWait(at:)) ?? false
+        } catch {
+            return true
         }
-        return rules.makesWait(at: path)
     }
 
     /// Lets documents count as edited that were closed here and whose save the hub does not have
@@ -135,7 +141,7 @@ final class LockedDocuments: EnginePart, @unchecked Sendable {
         for document in gone {
             let end = ends[document] ?? now + LeaseTerms.duration
             guard now < end, isWaitedFor(document),
-                (try? volume.openDocuments.isUnsent(document)) == true
+                volume.openDocuments.isUnsent(document)
             else { continue }
             closed[document] = end
             open[document] = .edits

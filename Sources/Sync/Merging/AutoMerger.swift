@@ -78,7 +78,9 @@ package final class AutoMerger: @unchecked Sendable {
         let now = cl_clock_monotonic_ns()
         var next = now + 3_600_000_000_000
         // A reader's merge would stay on this device.
-        let conflicts = volume.readOnly.isSet ? [] : (try? volume.conflicts.open()) ?? []
+        guard let conflicts = volume.readOnly.isSet ? [] : try? volume.conflicts.open() else {
+            return now + Timestamp.span(seconds: AutoMerger.retrySeconds)
+        }
         let keys = Set(conflicts.map(\.key))
         known = known.filter { keys.contains($0.key) }
         guard !conflicts.isEmpty else { return next }

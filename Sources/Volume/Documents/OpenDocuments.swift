@@ -188,15 +188,28 @@ package final class OpenDocuments: Sendable {
         }
     }
 
-    /// Whether the hub does not have the document as it is on this device. Has it recorded now, and
-    /// waits for that for a moment.
-    package func isUnsent(_ document: Identifier) throws(VolumeError) -> Bool {
-        let path = try items.path(of: document)
-        let isRecorded = items.recorder.catchUp(with: .path(path), timeoutSeconds: 0.25)
-        guard isRecorded else { return true }
-        return try DocumentSafety(items: items)
-            .unsafeDocuments(below: path, limit: 1)
-            .contains { [.unrecorded, .unsent, .sent].contains($0.reason) }
+    /// Whether the hub may not have the document as it is on this device. Has it recorded now, and
+    /// waits for that for a moment. If that is not known, the answer is yes: others must not begin
+    /// with older contents.
+    package func isUnsent(_ document: Identifier) -> Bool {
+        do throws(VolumeError) {
+            let path = try items.path(of: document)
+            let isRecorded = items.recorder.catchUp(with: .path(path), timeoutSeconds: 0.25)
+            guard isRecorded else { return true }
+            return try DocumentSafety(items: items)
+                .unsafeDocuments(below: path, limit: 1)
+                .contains { [.unrecorded, .unsent, .sent].contains($0.reason) }
+        } catch {
+            return error.code == .notFound ? isRemovalUnsent(document) : true
+        }
+    }
+
+    private func isRemovalUnsent(_ document: Identifier) -> Bool {
+        let isUnsent = try? items.journal.read { reader in
+            guard let item = try reader.item(id: document) else { return false }
+            return try reader.hub.isUnsent(item.key) || reader.hub.isInOutbox(document)
+        }
+        return isUnsent ?? true
     }
 
     /// The present path of a document; nil if it has none. It does not wait for the recorder.
