@@ -92,8 +92,8 @@ package struct VolumeMembers: Sendable {
         return line
     }
 
-    /// The hint of a feed with the present revision of the leases. It ends the feed of a member of a
-    /// folder who does not see the folder any more, because that is in the trash.
+    /// The hint of a feed with the present revision of the leases. It ends the feed of a member of
+    /// a folder who does not see the folder any more, because that is in the trash.
     func completed(_ next: Hint, in view: VolumeView, for caller: Caller) async -> Hint {
         var hint = next
         guard hint.ended == nil else { return hint }
