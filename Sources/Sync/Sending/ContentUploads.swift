@@ -208,8 +208,8 @@ final class ContentUploads: EnginePart {
             revision, path: path, isOverQuota: reason == ContentUploads.overQuota,
             now: cl_clock_monotonic_ns())
         state.withLock { $0.problems[path] = reason }
-        // What else there is to send does not wait for it: a full batch did not examine all changes,
-        // and of the document only a conflict version may be too large.
+        // What else there is to send does not wait for it: a full batch did not examine all
+        // changes, and of the document only a conflict version may be too large.
         threads.poke()
     }
 
