@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 
 /// Makes a call that needs to read or write a file or directory of this user. If its mode forbids
-/// that to its owner, the mode allows it during the call. (Root needs no permissions, but the daemon
-/// of an ordinary user must also fill and mark documents that are read-only.)
+/// that to its owner, the mode allows it during the call. (Root needs no permissions, but the
+/// daemon of an ordinary user must also fill and mark documents that are read-only.)
 ///
 /// - Parameter file: Any descriptor, O_PATH too.
 package func withOwnerAccess<Result: ~Copyable>(

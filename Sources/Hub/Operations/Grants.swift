@@ -74,7 +74,7 @@ package final class Grants: Sendable {
             }
             // The grants of deleted documents stay held, and nobody gets them. So they are not
             // watched.
-            let alive = try rows.filter { try transaction.isAlive($0.key, in: view.volume.id) }
+            let alive = try rows.filter { try table.isAlive($0.key) }
             return (view.volume.id, alive)
         }
         let now = uptime()
@@ -132,7 +132,7 @@ private struct GrantSteps {
             let isResumed = try table.resume(item, token, by: asker, number: step.number)
             result.token = isResumed ? token : nil
         default:
-            guard try transaction.isAlive(item, in: volume) else { return result }
+            guard try table.isAlive(item) else { return result }
             result.token = try table.take(
                 item, by: asker, number: step.number, ended: ended[item], at: time)
         }
@@ -152,13 +152,15 @@ private struct GrantSteps {
     }
 }
 
-extension LedgerTransaction {
-    fileprivate func isAlive(_ item: Identifier, in volume: Identifier) throws -> Bool {
-        try row(
+extension GrantTable {
+    fileprivate func isAlive(_ item: Identifier) throws -> Bool {
+        try transaction.row(
             "SELECT alive FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(item)]
         )?.integer(0) == 1
     }
+}
 
+extension LedgerTransaction {
     /// The item into which the named one was unified.
     func canonical(_ item: Identifier, in volume: Identifier) throws -> Identifier {
         var (item, seen) = (item, Set<Identifier>())

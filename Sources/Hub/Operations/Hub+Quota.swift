@@ -46,11 +46,13 @@ extension Hub {
             incomingBytes[room.account] = left > 0 ? left : nil
         }
     }
+}
 
+extension Ledger {
     /// Recalculates the usage of all accounts once. Older ledgers counted the sizes that devices
     /// had claimed, or no states.
     func recountUsage() async throws {
-        try await ledger.write { transaction in
+        try await write { transaction in
             guard try transaction.fact(Fact.countsKept) != 2 else { return }
             for account in try transaction.accounts() {
                 try transaction.setUsed(

@@ -114,7 +114,7 @@ package final class Hub: Sendable {
         try await ledger.join(isAlone: isAlone)
         let isOlder = try await parts.join()
         try await detectRestoredLedger(isOlder: isOlder)
-        try await recountUsage()
+        try await ledger.recountUsage()
     }
 
     /// Nanoseconds since 1970.

@@ -18,7 +18,8 @@ struct PositionCheck {
             let view = try transaction.membership.view(id, of: caller, for: operation)
             let now = view.volume
             let isOwn = try now.epoch != epoch || transaction.has(position, run: run, in: now)
-            return (isOwn, try !transaction.hasRenewed(epoch, of: now.id), view)
+            let renewed = RenewedEpoch(epoch: epoch, volume: now.id)
+            return (isOwn, try !renewed.isNoted(transaction), view)
         }
         guard !isOwn else { return }
         let volume = view.volume.id
@@ -33,7 +34,7 @@ struct PositionCheck {
         let renewed = try await hub.write(for: caller.account) { transaction -> Identifier? in
             guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
             let renewed = try transaction.renewEpoch(of: volume)
-            try transaction.noteRenewal(renewed, of: volume)
+            try RenewedEpoch(epoch: renewed, volume: volume).note(transaction)
             return renewed
         }
         guard let renewed else { return }
@@ -47,22 +48,25 @@ struct PositionCheck {
     }
 }
 
-extension LedgerTransaction {
-    /// Whether the epoch began in this run because a device had read another journal. A ledger is
-    /// not rolled back within a run, so no device can have seen more of such an epoch than the
-    /// journal has. Without this, a device could begin one epoch after another. All hubs of the
-    /// ledger have the same runs.
-    fileprivate func hasRenewed(_ epoch: Identifier, of volume: Identifier) throws -> Bool {
-        try fact(Fact.renewal(of: volume)) == renewal(epoch)
+/// The epoch of a volume that began in this run because a device had read another journal. A ledger
+/// is not rolled back within a run, so no device can have seen more of such an epoch than the
+/// journal has. Without this, a device could begin one epoch after another. All hubs of the ledger
+/// have the same runs.
+private struct RenewedEpoch {
+    let epoch: Identifier
+    let volume: Identifier
+
+    func isNoted(_ transaction: any LedgerTransaction) throws -> Bool {
+        try transaction.fact(Fact.renewal(of: volume)) == value(transaction)
     }
 
-    fileprivate func noteRenewal(_ epoch: Identifier, of volume: Identifier) throws {
-        try setFact(Fact.renewal(of: volume), renewal(epoch))
+    func note(_ transaction: any LedgerTransaction) throws {
+        try transaction.setFact(Fact.renewal(of: volume), value(transaction))
     }
 
-    /// Tells an epoch and the present run from all others.
-    private func renewal(_ epoch: Identifier) -> Int64 {
-        Int64(bitPattern: epoch.low ^ run.low)
+    /// Tells the epoch and the present run from all others.
+    private func value(_ transaction: any LedgerTransaction) -> Int64 {
+        Int64(bitPattern: epoch.low ^ transaction.run.low)
     }
 }
 

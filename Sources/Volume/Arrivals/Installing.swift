@@ -122,8 +122,8 @@ private struct Installer {
         try note(item, dataless, in: directory, also)
     }
 
-    /// The directory may be read-only for its owner, and so may what is moved: a directory that gets
-    /// another parent is written itself.
+    /// The directory may be read-only for its owner, and so may what is moved: a directory that
+    /// gets another parent is written itself.
     private func move(
         _ draft: Name, _ made: Int32, from incoming: Int32, to directory: Directory, as name: Name
     ) throws(Errno) {
