@@ -6,6 +6,19 @@ import Testing
     "Read-only files of an ordinary user", .serialized,
     .enabled(if: OrdinaryUser.obstacle == nil, "\(OrdinaryUser.obstacle ?? "")"))
 struct ReadOnlyFileTests {
+    private func mount(_ fleet: Fleet) throws -> String {
+        """
+        concord mount --store store -o name=team mount >&2
+        trap 'concord unmount mount >&2' EXIT
+        fsctl signin \(fleet.hub.address) --code \(try fleet.hub.invite()) \\
+            --device laptop --volume team --at mount >&2
+        come() {
+            for file; do until [ -e "mount/$file" ]; do sleep 0.1; done; done
+            fsctl wait --durable hub mount >&2
+        }
+        """
+    }
+
     @Test("they are downloaded, evicted and changed like others")
     func contents() throws {
         try Fleet.with(1) { fleet in
@@ -19,68 +32,65 @@ struct ReadOnlyFileTests {
             try fleet.settle()
             let said = try OrdinaryUser().succeed(
                 """
-                concord mount --store store -o name=team mount >&2
-                fsctl signin \(fleet.hub.address) --code \(try fleet.hub.invite()) \\
-                    --device laptop --at mount >&2
-                cd mount
-                for file in large small dir/inner p.rtfd/one; do
-                    until [ -e $file ]; do sleep 0.1; done
-                done
-                tail -n 1 large; cat small dir/inner; tail -n 1 p.rtfd/one
-                fsctl wait --durable hub . >&2
-                fsctl evict large small dir/inner
-                stat -c '%n %a' large small dir dir/inner
-                fsctl status large | grep State
-                fsctl download large >&2; fsctl status large | grep State
-                cat small dir/inner
+                \(try mount(fleet))
+                come large small dir/inner p.rtfd/one
+                ( cd mount
+                cat small dir/inner; tail -n 1 large; tail -n 1 p.rtfd/one
+                fsctl evict large small dir/inner >&2
+                [ $(stat -c %b large) -lt 1000 ] && echo evicted
+                fsctl download large >&2
+                [ $(stat -c %b large) -gt 1000 ] && echo downloaded
+                cat small dir/inner; md5sum < large
                 stat -c '%n %a' large small dir dir/inner p.rtfd/one
-                fsctl evict small; chmod u+w small; echo more >> small; cat small
-                fsctl wait --durable hub . >&2
-                cd ..; concord unmount mount >&2
+                chmod u+w small; echo more >> small )
+                fsctl wait --durable hub mount >&2
                 """)
-            print(said)
+            let digest = try fleet.attempt(0, "md5sum < large").output
+            #expect(
+                said == """
+                    small
+                    inner
+                    1000000
+                    9
+                    evicted
+                    downloaded
+                    small
+                    inner
+                    \(digest)large 444
+                    small 400
+                    dir 555
+                    dir/inner 444
+                    p.rtfd/one 444
+
+                    """)
             try fleet.settle()
             #expect(fleet.text(0, "small") == "small\nmore\n")
         }
     }
 
-    @Test("what other devices change in a read-only directory arrives")
+    @Test("what arrives in a read-only directory waits until the directory can be written")
     func directories() throws {
         try Fleet.with(1) { fleet in
-            try fleet.shell(
-                0, "mkdir -p dir/sub; echo 1 > dir/a; echo 1 > dir/sub/b; chmod 555 dir/sub dir")
+            try fleet.shell(0, "mkdir dir; echo 1 > dir/a; echo 1 > beside; chmod 555 dir")
             try fleet.settle()
             let user = try OrdinaryUser()
-            let script = """
-                concord mount --store store -o name=team mount >&2
+            _ = try user.succeed("\(try mount(fleet))\ncome dir/a beside")
+            // Root may write to any directory.
+            try fleet.shell(0, "echo 2 > dir/b; echo 2 > beside")
+            try fleet.settle()
+            let said = try user.succeed(
+                """
+                concord mount --store store mount >&2
                 trap 'concord unmount mount >&2' EXIT
-                """
-            let first = try user.succeed(
-                """
-                \(script)
-                fsctl signin \(fleet.hub.address) --code \(try fleet.hub.invite()) \\
-                    --device laptop --at mount >&2
-                until [ -e mount/dir/sub/b ]; do sleep 0.1; done
+                until fsctl status mount | grep -o 'dir is read-only.*'; do sleep 0.1; done
+                until [ $(cat mount/beside) = 2 ]; do sleep 0.1; done
+                chmod u+w mount/dir
+                until [ -e mount/dir/b ]; do sleep 0.1; done
+                cat mount/dir/b
                 fsctl wait --durable hub mount >&2
                 """)
-            #expect(first == "")
-            try fleet.shell(
-                0,
-                """
-                echo 2 > dir/a; echo 2 > dir/sub/new; rm dir/sub/b; mkdir dir/later
-                echo 2 > dir/later/c; mv dir/a dir/moved
-                """)
-            try fleet.settle()
-            let second = try user.succeed(
-                """
-                \(script)
-                for try in $(seq 100); do
-                    [ -e mount/dir/later/c -a ! -e mount/dir/sub/b ] && break; sleep 0.1
-                done
-                fsctl status mount | grep -i problem || true
-                cd mount; find dir -printf '%p %m\\n' | sort; cat dir/moved; cd ..
-                """)
-            print(second)
+            #expect(said.hasSuffix("\n2\n"), "\(said)")
+            #expect(said.contains("dir is read-only for its owner"), "\(said)")
         }
     }
 }

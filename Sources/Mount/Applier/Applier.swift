@@ -221,8 +221,22 @@ package final class Applier: Applying {
         case ApplierOrder.Refusal.broken: return .failed("The mount cannot be reached.")
         case EROFS:
             return .failed("The volume is mounted read-only. `mount -o remount,rw` lets it change.")
+        case EACCES: return .failed(readOnlyDirectory(of: step) ?? "\(Errno(answer))")
         default: return .failed("\(Errno(answer))")
         }
+    }
+
+    /// A step of an ordinary user's daemon needs the right to write the directories.
+    private func readOnlyDirectory(of step: ApplierStep) -> String? {
+        for place in step.places {
+            let parent = Array(place.path.dropLast())
+            guard let file = try? openBeneath(parent, from: volume.root, flags: O_PATH),
+                let status = try? file.status(), status.st_mode & S_IWUSR == 0
+            else { continue }
+            let shown = parent.isEmpty ? "the volume's root" : parent.shown
+            return "\(shown) is read-only for its owner; chmod u+w lets it arrive"
+        }
+        return nil
     }
 
     // MARK: Packages
