@@ -84,6 +84,8 @@ import Testing
                 "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
             ).succeed()
             try waitForProblem("P.rtfd")
+            // What has never been read would be replaced without contents.
+            #expect(text("edited") == "1\n")
             try Data("mine".utf8).write(to: URL(filePath: "\(device.path)/mine"))
             try wait(seconds: 60, for: "a local save to be sent; \(device.said)") {
                 fleet.text(0, "mine") == "mine" ? true : nil
@@ -139,16 +141,16 @@ import Testing
                 try Programs.fsctl("versions", path).succeed().contains("conflict")
             }
             #expect(try isInConflict())
-            var packs = Command(
+            var damage = Command(
                 "/bin/bash", "-ec",
                 """
-                cp -a packs kept-packs; cd packs
+                cp -a chunks kept; cd chunks
                 for f in *; do
                     head -c $(stat -c %s $f) /dev/zero | dd of=$f conv=notrunc status=none
                 done
                 """)
-            packs.directory = device.store
-            try packs.succeed()
+            damage.directory = device.store
+            try damage.succeed()
             // Each attempt begins with the question which of the chunks the hub has.
             liar.lie { path, body in path.contains("/have") ? body : nil }
             try Programs.fsctl("online", "--at", device.path).succeed()
@@ -160,8 +162,8 @@ import Testing
             #expect(problem?.contains("cannot be read") == true)
             var repair = Command(
                 "/bin/bash", "-ec",
-                "cd kept-packs; for f in *; do dd if=$f of=../packs/$f conv=notrunc; done; cd ..; "
-                    + "rm -r kept-packs")
+                "cd kept; for f in *; do dd if=$f of=../chunks/$f conv=notrunc; done; cd ..; "
+                    + "rm -r kept")
             repair.directory = device.store
             try repair.succeed()
             try wait(seconds: 60, for: "the conflict version; \(device.said)") {
