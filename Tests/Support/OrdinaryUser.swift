@@ -20,11 +20,12 @@ package struct OrdinaryUser {
     }
 
     /// Runs a script as the user nobody, in a directory with an empty `mount`; `concord` and
-    /// `fsctl` are in its PATH. `asRoot` runs before the user is changed.
+    /// `fsctl` are in its PATH. `asRoot` runs before the user is changed. The next script finds
+    /// what this one has left in the directory.
     package func run(_ script: String, asRoot: String = "") throws -> Command.Result {
         let outer = """
             mount --bind "$1" /mnt && mount --bind "$2" /mnt/bin
-            mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse
+            test -e /mnt/fuse || mknod -m 666 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse
             \(asRoot)
             cd /mnt
             exec env -u XDG_DATA_HOME HOME=/mnt XDG_RUNTIME_DIR=/mnt/run PATH="/mnt/bin:$PATH" \\
