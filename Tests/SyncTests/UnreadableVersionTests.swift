@@ -17,7 +17,7 @@ import Testing
             Version(
                 number: number, kind: .conflict, device: .random(), deviceName: "", person: "",
                 program: "", name: Name("f"), size: 1, modified: 0, saved: 0, content: chunk.id,
-                wasAtHub: wasAtHub)
+                durability: wasAtHub ? .hub : .disk)
         }
         let unsent = version(1, wasAtHub: false)
         let named = version(2, wasAtHub: true)
