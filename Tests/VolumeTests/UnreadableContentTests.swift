@@ -73,11 +73,12 @@ import Testing
 
         /// Opening the file gives ELOOP while `body` runs.
         func whileUnreadable(_ entry: Stash.Entry, _ body: () throws -> Void) throws {
-            try check(rename(path(entry), path(entry) + ".aside"))
+            let aside = scratch.path + "/aside"
+            try check(rename(path(entry), aside))
             try check(symlink("nowhere", path(entry)))
             defer {
                 unlink(path(entry))
-                rename(path(entry) + ".aside", path(entry))
+                rename(aside, path(entry))
             }
             try body()
         }
