@@ -84,7 +84,7 @@ import Testing
                 "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
             ).succeed()
             try waitForProblem("P.rtfd")
-            // What has never been read would be replaced without contents.
+            // A document that was never read here would get its new version without contents.
             #expect(text("edited") == "1\n")
             try Data("mine".utf8).write(to: URL(filePath: "\(device.path)/mine"))
             try wait(seconds: 60, for: "a local save to be sent; \(device.said)") {

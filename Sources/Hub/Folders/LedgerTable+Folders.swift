@@ -145,11 +145,8 @@ extension LedgerTable {
 
     /// The item at the end of a chain of aliases.
     func target(ofAlias id: Identifier) throws -> Identifier? {
-        var (next, seen) = (id, Set<Identifier>())
-        while seen.insert(next).inserted, let target = try transaction.alias(of: next, in: volume) {
-            next = target
-        }
-        return next == id ? nil : next
+        let target = try transaction.canonical(id, in: volume)
+        return target == id ? nil : target
     }
 
     /// The operation as it concerns the folder: what is to be moved into a directory that is not
